@@ -1,0 +1,73 @@
+"""Canonical JSON: one value, one spelling, so that hashes mean something.
+
+RFC 8785 with two extensions that the `rfc8785` library refuses: lone surrogates are written as `\\udXXX`,
+and integers beyond 2**53 as their digits.
+"""
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import rfc8785
+
+_LONE = re.compile("[\ud800-\udfff]")
+_plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+_string = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def canonical_json(value: Any) -> bytes:
+    """The canonical bytes of a JSON value (dict, list, tuple, str, int, float, bool, None).
+
+    Raises ValueError on NaN and Infinity, TypeError on anything that is no JSON value.
+    """
+    text = _plain(value) if _is_plain(value) else _encode(value)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+
+
+def parse_json(data: bytes) -> Any:
+    """The value that `canonical_json` wrote, lone surrogates included."""
+    return json.loads(data)
+
+
+def sha256_hex(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def content_hash(value: Any) -> str:
+    """SHA-256 over the canonical JSON of `value`, in hex."""
+    return sha256_hex(canonical_json(value))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the standard encoder already writes RFC 8785: no floats, and keys that sort alike in UTF-8 and UTF-16."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return True
+    if kind is dict:
+        return all(type(key) is str and key.isascii() and _is_plain(item) for key, item in value.items())
+    if kind is list or kind is tuple:
+        return all(map(_is_plain, value))
+    return False
+
+
+def _encode(value: Any) -> str:
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError("JSON object keys must be strings")
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+        return "{" + ",".join(f"{_string(key)}:{_encode(value[key])}" for key in keys) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_encode, value)) + "]"
+    if isinstance(value, float):
+        return _number(value)
+    return _plain(value)
+
+
+def _number(value: float) -> str:
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ValueError("NaN and Infinity are not JSON")
+    return rfc8785.dumps(value).decode()
