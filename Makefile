@@ -1,0 +1,43 @@
+# Every target does its own set-up: a Python 3.11 or later is all that is needed.
+PY := .venv/bin/python
+DISPATCHER ?=
+TESTS ?=
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up test check fmt lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+.venv/.stamp: pyproject.toml constraints.txt tools/setup.sh
+	@tools/setup.sh
+
+setup: .venv/.stamp ## create .venv and install everything
+
+demo: .venv/.stamp ## a real agent's log, end to end (DISPATCHER=celery: through a worker process)
+	@$(PY) -m workers demo $(if $(DISPATCHER),--dispatcher $(DISPATCHER))
+
+up: .venv/.stamp ## the embedded server: web, worker thread, SQLite file
+	@$(PY) -m workers up
+
+test: .venv/.stamp ## all tests (TESTS="tests/rules -k name" for some, JOBS=0 for one process)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile $(TESTS)
+
+check: .venv/.stamp ## format, lint, types, import contracts, migrations
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(PY) -m pyright
+	.venv/bin/lint-imports
+	$(PY) -m workers migrate --check
+
+fmt: .venv/.stamp ## format and fix what can be fixed
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+lock: .venv/.stamp ## write constraints.txt anew from pyproject.toml
+	tools/lock.sh
+
+clean: ## remove .venv and caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
