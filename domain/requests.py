@@ -1,0 +1,67 @@
+"""What a caller may ask of a compile. Everything that can change the bytes of a prompt stands in here or in its inputs."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from domain.canonical import content_hash
+from domain.errors import InvalidRequest
+from domain.events import Locale, Value
+
+Format = Literal["openai", "anthropic", "text"]
+Place = Literal["prefix", "tail"]
+SlotName = Literal["constraints", "planner", "task_memory", "tool_state", "profile", "recall"]
+
+
+class SlotOverride(Value):
+    """Changes to one slot of the mode; what is None stays as the mode says. Budgets are tokens."""
+
+    token_budget: Annotated[int, Field(ge=0)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_age_hours: Annotated[float, Field(ge=0)] | None = None
+    categories: tuple[str, ...] | None = None
+    require_tags: tuple[str, ...] | None = None
+
+
+class Overrides(Value):
+    slots: dict[SlotName, SlotOverride] = Field(default_factory=dict)
+    placement: dict[SlotName, Place] = Field(default_factory=dict)
+    global_slot_budget: Annotated[int, Field(ge=0)] | None = None
+    window_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    low_water: Annotated[float, Field(gt=0, le=1)] | None = None
+    reserve_ratio: Annotated[float, Field(ge=0.15, le=0.9)] | None = None
+    reinforce_rules: bool | None = None
+    reinforce_limit: Annotated[int, Field(ge=0, le=3)] = 3
+
+
+class CompileRequest(Value):
+    """`budget` is the input budget in tokens; without it, `window` (or the model's) times (1 - reserve ratio).
+
+    `as_of` is integer UTC microseconds; None means the newest event's `recorded_at`.
+    """
+
+    mode: str | None = None
+    model: str | None = None
+    format: Format = "openai"
+    budget: Annotated[int, Field(gt=0)] | None = None
+    window: Annotated[int, Field(gt=0)] | None = None
+    query: str | None = None
+    as_of: int | None = None
+    preset: Literal["classic"] | None = None
+    locale: Locale | None = None
+    overrides: Overrides = Overrides()
+
+    def view(self) -> str:
+        """The view a request belongs to: prompts of one view follow each other and share their prefix."""
+        return content_hash(self.model_dump(exclude={"query", "as_of"}))[:16]
+
+
+def parse_request(data: Any) -> CompileRequest:
+    """The request in a JSON object. Raises InvalidRequest naming the field that is wrong."""
+    try:
+        return CompileRequest.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(str(step) for step in first["loc"]) or "body"
+        raise InvalidRequest(f"{path}: {first['msg']}.", path=path) from None
