@@ -1,0 +1,132 @@
+"""Modes: which slots a prompt shows, how much of each, in which order and where. Data, in TOML."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from domain.errors import InvalidRequest
+from domain.events import Value
+from domain.requests import CompileRequest, Place, SlotName
+
+SLOTS: tuple[SlotName, ...] = ("constraints", "planner", "task_memory", "tool_state", "profile", "recall")
+"""The six slots by priority: when room is short, the last loses first."""
+
+GLOBAL_SLOT_BUDGET = 2400
+WINDOW_SHARE = 0.5
+LOW_WATER = 0.7
+
+BUILTIN = """
+[chat]
+slots = [
+  { slot = "constraints", token_budget = 200 },
+  { slot = "profile", token_budget = 300, top_k = 10, categories = ["identity", "preference"] },
+  { slot = "recall", token_budget = 400, top_k = 3, min_score = 0.4, categories = ["episodic", "fact", "general"] },
+]
+
+[tool]
+slots = [
+  { slot = "constraints", token_budget = 200 },
+  { slot = "profile", token_budget = 250, top_k = 8 },
+  { slot = "tool_state", token_budget = 350, top_k = 6, required = true },
+  { slot = "recall", token_budget = 250, top_k = 2, min_score = 0.5 },
+]
+
+[rag]
+slots = [
+  { slot = "constraints", token_budget = 200 },
+  { slot = "profile", token_budget = 300, top_k = 8 },
+  { slot = "recall", token_budget = 400, top_k = 3, min_score = 0.4 },
+]
+
+[react]
+freeze = "run"
+slots = [
+  { slot = "constraints", token_budget = 280, required = true },
+  { slot = "planner", token_budget = 300, required = true },
+  { slot = "task_memory", token_budget = 350, top_k = 8, max_age_hours = 24 },
+  { slot = "tool_state", token_budget = 350, top_k = 8, required = true },
+  { slot = "profile", token_budget = 250, top_k = 6 },
+  { slot = "recall", token_budget = 200, top_k = 2, min_score = 0.5, categories = ["episodic", "fact", "general", "tool_failure"] },
+]
+"""  # noqa: E501
+
+
+class SlotSpec(Value):
+    """One slot of a mode. `top_k` 0 = no cut, `max_age_hours` 0 = none, `token_budget` in tokens."""
+
+    slot: SlotName
+    token_budget: Annotated[int, Field(ge=0)]
+    top_k: Annotated[int, Field(ge=0)] = 0
+    min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    max_age_hours: Annotated[float, Field(ge=0)] = 0.0
+    categories: tuple[str, ...] = ()
+    require_tags: tuple[str, ...] = ()
+    required: bool = False
+    place: Place | None = None
+
+
+class ModeSpec(Value):
+    slots: tuple[SlotSpec, ...]
+    freeze: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """A mode as a request sees it: overrides applied, budgets and shares decided."""
+
+    name: str
+    slots: tuple[SlotSpec, ...]
+    asked: str
+    classic: bool
+    global_slot_budget: int
+    window_share: float
+    low_water: float
+
+    def place(self, slot: SlotName, *, volatile: bool) -> Place:
+        """Where a slot's items stand: stable ones in the prefix, volatile ones at the tail, unless told otherwise."""
+        if self.classic:
+            return "prefix"
+        told = next((spec.place for spec in self.slots if spec.slot == slot), None)
+        return told or ("tail" if volatile else "prefix")
+
+
+def parse_modes(tables: Mapping[str, Any]) -> dict[str, ModeSpec]:
+    """Modes from TOML tables by name. Raises InvalidRequest naming the field that is wrong."""
+    try:
+        return {name: ModeSpec.model_validate(table) for name, table in tables.items()}
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(map(str, first["loc"]))
+        raise InvalidRequest(f"modes: {path}: {first['msg']}.", path=path) from None
+
+
+BUILTIN_MODES: Mapping[str, ModeSpec] = parse_modes(tomllib.loads(BUILTIN))
+
+
+def resolve_mode(asked: str | None, modes: Mapping[str, ModeSpec], request: CompileRequest) -> Mode:
+    """The mode to use: an unknown one falls back to `chat`, which the report says."""
+    wanted = asked or "chat"
+    name = wanted if wanted in modes else "chat"
+    overrides = request.overrides
+    return Mode(
+        name=name,
+        slots=tuple(_override(spec, request) for spec in modes[name].slots),
+        asked=wanted,
+        classic=request.preset == "classic",
+        global_slot_budget=(
+            GLOBAL_SLOT_BUDGET if overrides.global_slot_budget is None else overrides.global_slot_budget
+        ),
+        window_share=WINDOW_SHARE if overrides.window_share is None else overrides.window_share,
+        low_water=LOW_WATER if overrides.low_water is None else overrides.low_water,
+    )
+
+
+def _override(spec: SlotSpec, request: CompileRequest) -> SlotSpec:
+    changed = request.overrides.slots.get(spec.slot)
+    told = {} if changed is None else {name: value for name, value in changed if value is not None}
+    if place := request.overrides.placement.get(spec.slot):
+        told["place"] = place
+    return spec.model_copy(update=told)

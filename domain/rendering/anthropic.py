@@ -1,0 +1,122 @@
+"""The `anthropic` format: system, messages that strictly alternate, tools.
+
+Counted per content block, so that merging messages costs nothing: 4 tokens and those of its texts, ids, names and
+input; the system text 4 more; a reply is primed with 3; a tool costs its JSON and 8. An image costs 1,600, what the provider scales the largest one down to, and never its text.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from domain.events import ImagePart, Part, Reasoning
+from domain.rendering.neutral import EMPTY, Neutral, arguments_of, is_empty, json_tokens, text_of, texts_of
+from domain.rows import Call, Tool
+
+PER_BLOCK = 4
+PER_TOOL = 8
+PRIMING = 3
+IMAGE = 1600
+
+CONTINUED = "(the conversation goes on)"
+"""Opens a conversation whose first kept message is the assistant's: the format wants the user to begin."""
+
+
+def payload(messages: Sequence[Neutral], tools: Sequence[Tool]) -> dict[str, Any]:
+    system = "\n\n".join(found for one in messages if one.role == "system" for found in texts_of(one.parts))
+    merged: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "system" or is_empty(message, keeps_reasoning=True):
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = _blocks(message)
+        if not blocks:
+            continue
+        if merged and merged[-1]["role"] == role:
+            merged[-1]["content"] += blocks
+        else:
+            merged.append({"role": role, "content": blocks})
+    if not merged or merged[0]["role"] != "user":
+        merged.insert(0, {"role": "user", "content": [{"type": "text", "text": CONTINUED}]})
+    made: dict[str, Any] = {"messages": merged}
+    if system:
+        made["system"] = system
+    if tools:
+        made["tools"] = [_tool(tool) for tool in tools]
+    return made
+
+
+def _blocks(message: Neutral) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        return [_answer(message)]
+    made = [block for part in message.reasoning for block in _thinking(part)] if message.role == "assistant" else []
+    made += [_part(part) for part in message.parts if isinstance(part, ImagePart) or text_of(part)]
+    made += [_call(call) for call in message.calls]
+    if not made and message.role == "user":
+        made = [{"type": "text", "text": EMPTY}]
+    return made
+
+
+def _answer(message: Neutral) -> dict[str, Any]:
+    made: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.answers or ""}
+    made["content"] = "\n".join(texts_of(message.parts)) or EMPTY
+    if message.status not in (None, "ok"):
+        made["is_error"] = True
+    return made
+
+
+def _thinking(part: Reasoning) -> list[dict[str, Any]]:
+    if part.signature:
+        return [{"type": "thinking", "thinking": part.text, "signature": part.signature}]
+    if isinstance(part.data, str) and part.data:
+        return [{"type": "redacted_thinking", "data": part.data}]
+    return []
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if not isinstance(part, ImagePart):
+        return {"type": "text", "text": text_of(part)}
+    if part.url:
+        source: dict[str, Any] = {"type": "url", "url": part.url}
+    else:
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data or ""}
+    return {"type": "image", "source": source}
+
+
+def _call(call: Call) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": tool_input(arguments_of(call))}
+
+
+def tool_input(arguments: str) -> dict[str, Any]:
+    """Arguments as the object the format wants; what is no JSON object is carried whole under `arguments`."""
+    try:
+        found = json.loads(arguments)
+    except ValueError:
+        found = arguments
+    return found if isinstance(found, dict) else {"arguments": found}
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    schema = dict(tool.parameters) or {"type": "object", "properties": {}}
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}
+
+
+def count(made: dict[str, Any], count_text: Callable[[str], int]) -> int:
+    total = PRIMING + (PER_BLOCK + count_text(made["system"]) if "system" in made else 0)
+    total += sum(count_block(block, count_text) for message in made["messages"] for block in message["content"])
+    return total + sum(PER_TOOL + json_tokens(tool, count_text) for tool in made.get("tools", ()))
+
+
+def count_block(block: dict[str, Any], count_text: Callable[[str], int]) -> int:
+    match block["type"]:
+        case "text":
+            return PER_BLOCK + count_text(block["text"])
+        case "tool_use":
+            return PER_BLOCK + count_text(block["id"]) + count_text(block["name"]) + json_tokens(block["input"], count_text)
+        case "tool_result":
+            return PER_BLOCK + count_text(block["tool_use_id"]) + count_text(block["content"])
+        case "thinking":
+            return PER_BLOCK + count_text(block["thinking"]) + count_text(block["signature"])
+        case "redacted_thinking":
+            return PER_BLOCK + count_text(block["data"])
+        case _:
+            return PER_BLOCK + IMAGE

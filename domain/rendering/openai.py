@@ -1,0 +1,89 @@
+"""The `openai` format: chat completion messages and tools.
+
+Counted as the provider documents it: each message costs 3 tokens and those of its role, texts, call ids, names and
+arguments; each call and each further content part 3 more; a reply is primed with 3; a tool costs its JSON and 8.
+An image costs 85 at low detail, else 765, what a square one of any size costs, and never its text.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from domain.events import ImagePart, Part, TextPart
+from domain.rendering.neutral import EMPTY, Neutral, arguments_of, is_empty, json_tokens, text_of, texts_of
+from domain.rows import Tool
+
+PER_MESSAGE = 3
+PER_PART = 3
+PER_CALL = 3
+PER_TOOL = 8
+PRIMING = 3
+IMAGE_LOW, IMAGE_HIGH = 85, 765
+
+
+def payload(messages: Sequence[Neutral], tools: Sequence[Tool]) -> dict[str, Any]:
+    made: dict[str, Any] = {"messages": [_message(one) for one in messages if not is_empty(one, keeps_reasoning=False)]}
+    if tools:
+        made["tools"] = [_tool(tool) for tool in tools]
+    return made
+
+
+def _message(message: Neutral) -> dict[str, Any]:
+    if message.role == "tool":
+        text = "\n".join(texts_of(message.parts)) or EMPTY
+        return {"role": "tool", "tool_call_id": message.answers or "", "content": text}
+    if message.role == "assistant":
+        made: dict[str, Any] = {"role": "assistant", "content": "\n".join(texts_of(message.parts)) or None}
+        if message.calls:
+            made["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
+                for call in message.calls
+            ]
+        return made
+    return {"role": message.role, "content": _content(message.parts)}
+
+
+def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
+    if len(parts) == 1 and isinstance(parts[0], TextPart):
+        return text_of(parts[0]) or EMPTY
+    made = [_part(part) for part in parts if isinstance(part, ImagePart) or text_of(part)]
+    return made or EMPTY
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, ImagePart):
+        url = part.url or f"data:{part.media_type};base64,{part.data or ''}"
+        return {"type": "image_url", "image_url": {"url": url, "detail": part.detail}}
+    return {"type": "text", "text": text_of(part)}
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def count(made: dict[str, Any], count_text: Callable[[str], int]) -> int:
+    total = PRIMING + sum(count_message(message, count_text) for message in made["messages"])
+    return total + sum(PER_TOOL + json_tokens(tool, count_text) for tool in made.get("tools", ()))
+
+
+def count_message(message: dict[str, Any], count_text: Callable[[str], int]) -> int:
+    total = PER_MESSAGE + count_text(message["role"])
+    content = message["content"]
+    if isinstance(content, str):
+        total += count_text(content)
+    elif content:
+        total += sum(PER_PART + _count_part(part, count_text) for part in content)
+    if "tool_call_id" in message:
+        total += count_text(message["tool_call_id"])
+    for call in message.get("tool_calls", ()):
+        function = call["function"]
+        total += PER_CALL + sum(map(count_text, (call["id"], function["name"], function["arguments"])))
+    return total
+
+
+def _count_part(part: dict[str, Any], count_text: Callable[[str], int]) -> int:
+    return image_tokens(part["image_url"]) if part["type"] == "image_url" else count_text(part["text"])
+
+
+def image_tokens(image: dict[str, Any]) -> int:
+    return IMAGE_LOW if image.get("detail") == "low" else IMAGE_HIGH

@@ -1,0 +1,80 @@
+"""Text as data: what makes foreign text harmless inside our own structure, and where it may be cut."""
+
+import re
+from collections.abc import Callable
+
+import regex
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_TITLE = re.compile(r"【(硬性约束|任务规划|任务记忆|可用工具|用户画像|相关回忆)】")
+_HASHES = re.compile(r"(?<!\S)(#{1,6} )")
+_FENCE = re.compile(r"(`{3,}|~{3,})")
+_ROLE = re.compile(r"<\|(\w+)\|>")
+_CLUSTER = regex.compile(r"\X")
+
+
+def well_formed(text: str) -> str:
+    """The text with lone surrogates replaced by U+FFFD, as every encoder needs it."""
+    return _SURROGATE.sub("�", text) if not text.isascii() else text
+
+
+def inline(text: str) -> str:
+    """Foreign text as one line that cannot open a section, close a fence or pass for a role marker."""
+    line = _BREAK.sub(" ⏎ ", well_formed(text))
+    line = _TITLE.sub(r"〖\1〗", line)
+    line = _HASHES.sub(lambda found: "\\" + found[1], line)
+    line = _FENCE.sub(lambda found: "ˋ" * len(found[0]) if found[0][0] == "`" else "∼" * len(found[0]), line)
+    return _ROLE.sub(r"<¦\1¦>", line).strip()
+
+
+def clusters(text: str) -> list[str]:
+    """The grapheme clusters of a text: what a reader sees as one character, never to be cut."""
+    return _CLUSTER.findall(text)
+
+
+def head_within(text: str, limit: int, count: Callable[[str], int]) -> str:
+    """The longest head of whole grapheme clusters that counts at most `limit` tokens."""
+    return _edge(text, limit, count, from_end=False)
+
+
+def tail_within(text: str, limit: int, count: Callable[[str], int]) -> str:
+    """The longest tail of whole grapheme clusters that counts at most `limit` tokens."""
+    return _edge(text, limit, count, from_end=True)
+
+
+def shorten(text: str, limit: int, count: Callable[[str], int], marker: Callable[[int], str]) -> str:
+    """Head and tail of a text around `marker(tokens left out)`, together at most `limit` tokens, marker included.
+
+    The text itself if it fits; an empty string if not even the marker does.
+    """
+    whole = count(text)
+    if whole <= limit:
+        return text
+    room = limit - count(marker(whole)) - 2
+    while room > 0:
+        head = head_within(text, room * 2 // 3, count)
+        tail = tail_within(text[len(head) :], room - room * 2 // 3, count)
+        cut = head + marker(whole - count(head) - count(tail)) + tail
+        over = count(cut) - limit
+        if over <= 0:
+            return cut
+        room -= max(over, 1)
+    return ""
+
+
+def _edge(text: str, limit: int, count: Callable[[str], int], *, from_end: bool) -> str:
+    # No token is longer than 128 characters, so that much text is enough; the search is over whole clusters.
+    reach = limit * 128
+    found = clusters(text[-reach:] if from_end else text[:reach])
+    low, high = 0, len(found)
+    while low < high:
+        middle = (low + high + 1) // 2
+        piece = "".join(found[-middle:] if from_end else found[:middle])
+        if count(piece) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    if not low:
+        return ""
+    return "".join(found[-low:] if from_end else found[:low])
