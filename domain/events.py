@@ -395,6 +395,7 @@ class ContextRolledBack(Payload):
     to_version: Annotated[int, Field(ge=1)] | None = None
     scope: Literal["session", "memory_kept"] = "session"
     reason: str = ""
+    loosen: bool = False
 
 
 class SessionForked(Payload):

@@ -1,0 +1,198 @@
+"""The window: units of history, and how much of it a compile looks at.
+
+A unit is the smallest thing that may be kept or cut: one message, or an assistant message with tool calls and all its
+answers, paired by id. What a compile reads is bounded by the budget, never by the length of the history.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from domain.counting import Counter
+from domain.events import TextPart
+from domain.rendering.neutral import Neutral, from_message
+from domain.rows import Message, OpenCall
+from domain.state import ContextState
+
+CANDIDATES = 64
+"""Units beyond the window that a compile may still summarise; older ones are accounted for as a range."""
+
+PAGE = 64
+NEWEST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """`seq` is that of its first message; `tokens` counts all it would add to the payload."""
+
+    seq: int
+    messages: tuple[Neutral, ...]
+    tokens: int
+    events: tuple[str, ...]
+    role: str
+    orphan: bool = False
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    units: int = 0
+    messages: int = 0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a compile looks at: `recent` units without a gap up to the head, older `protected` ones, and the totals of
+    all units before `recent`, the protected ones included."""
+
+    recent: tuple[Unit, ...]
+    protected: tuple[Unit, ...]
+    before: Totals
+
+
+class HistoryReader(Protocol):
+    """Read access to the messages of one session, at one head."""
+
+    def newest(self, before_unit: int, limit: int) -> Sequence[Message]:
+        """All messages of the newest `limit` units whose seq is below `before_unit`."""
+        ...
+
+    def units(self, event_ids: Collection[str]) -> Sequence[Message]:
+        """All messages of the units that contain these messages."""
+        ...
+
+    def totals(self, before_unit: int) -> Totals:
+        """Counts over all messages of units whose seq is below `before_unit`."""
+        ...
+
+
+class MemoryHistory:
+    """The reader over a folded state."""
+
+    def __init__(self, state: ContextState, count: Counter) -> None:
+        self._messages: list[Message] = state.rows("messages")
+        self._unit_of = {message.event_id: message.unit for message in self._messages}
+        self._units = sorted({message.unit for message in self._messages})
+        self._by_unit: dict[int, list[Message]] = {}
+        for message in self._messages:
+            self._by_unit.setdefault(message.unit, []).append(message)
+        self._count = count
+
+    def newest(self, before_unit: int, limit: int) -> Sequence[Message]:
+        chosen = [seq for seq in self._units if seq < before_unit][-limit:]
+        return [message for seq in chosen for message in self._by_unit[seq]]
+
+    def units(self, event_ids: Collection[str]) -> Sequence[Message]:
+        chosen = sorted({self._unit_of[name] for name in event_ids if name in self._unit_of})
+        return [message for seq in chosen for message in self._by_unit[seq]]
+
+    def totals(self, before_unit: int) -> Totals:
+        older = [message for message in self._messages if message.unit < before_unit]
+        units = len({message.unit for message in older})
+        return Totals(units, len(older), sum(map(self._count.message, older)))
+
+
+def read_history(
+    reader: HistoryReader, state: ContextState, count: Counter, budget: int, *, locale: str = "zh", model: str | None = None
+) -> History:
+    """Pulls units from the newest back until they exceed `budget` tokens, and `CANDIDATES` more."""
+    builder = UnitBuilder(state, count, locale, model)
+    recent: list[Unit] = []
+    spent, beyond = 0, 0
+    for unit in _pulled(reader, builder):
+        recent.append(unit)
+        spent += unit.tokens
+        beyond += spent > budget
+        if beyond > CANDIDATES:
+            break
+    recent.reverse()
+    first = recent[0].seq if recent else NEWEST
+    wanted = protected_events(state)
+    older = builder.units(reader.units(wanted)) if wanted else []
+    return History(
+        recent=tuple(recent),
+        protected=tuple(unit for unit in older if unit.seq < first),
+        before=reader.totals(first) if recent else Totals(),
+    )
+
+
+def _pulled(reader: HistoryReader, builder: "UnitBuilder") -> Iterator[Unit]:
+    before = NEWEST
+    while page := reader.newest(before, PAGE):
+        units = builder.units(page)
+        yield from reversed(units)
+        before = units[0].seq
+
+
+def protected_events(state: ContextState) -> set[str]:
+    """Events whose units are never dropped: pins, the business anchor, and calls that still wait for an answer."""
+    wanted = set(state.tables["pins"])
+    if anchor := state.one("business"):
+        wanted.add(anchor.event_id)
+    wanted |= {call.event_id for call in state.tables["open_calls"].values() if not call.dead}
+    return wanted
+
+
+class UnitBuilder:
+    """Groups messages into units: the assistant message, its answers in the order of its calls, then the rest.
+
+    A call without an answer gets a synthetic one, so that no format ever sees an orphan.
+    """
+
+    def __init__(self, state: ContextState, count: Counter, locale: str, model: str | None) -> None:
+        self._open: Mapping[str, OpenCall] = state.tables["open_calls"]
+        self._count = count
+        self._locale = locale
+        self._model = model
+
+    def units(self, messages: Iterable[Message]) -> list[Unit]:
+        """The units of these messages, oldest first."""
+        groups: dict[int, list[Message]] = {}
+        for message in messages:
+            groups.setdefault(message.unit, []).append(message)
+        return [self._unit(seq, groups[seq]) for seq in sorted(groups)]
+
+    def _unit(self, seq: int, messages: list[Message]) -> Unit:
+        messages.sort(key=lambda message: message.seq)
+        callers = [message for message in messages if message.calls]
+        answers = {message.answers: message for message in messages if message.role == "tool" and message.answers}
+        ordered: list[Neutral] = []
+        waiting = False
+        tokens = sum(map(self._count.message, messages))
+        for message in messages:
+            if message.answers and callers:
+                continue
+            ordered.append(from_message(message, "window", self._model))
+            for call in message.calls:
+                if call.id in answers:
+                    ordered.append(from_message(answers[call.id], "window"))
+                    continue
+                made = self._synthetic(call.id, message)
+                waiting |= call.id in self._open and not self._open[call.id].dead
+                tokens += self._count.neutral([made])
+                ordered.append(made)
+        return Unit(
+            seq=seq,
+            messages=tuple(ordered),
+            tokens=tokens,
+            events=tuple(name for message in messages for name in (message.event_id, *message.also)),
+            role=messages[0].role,
+            orphan=all(message.role == "tool" for message in messages),
+            open=waiting,
+        )
+
+    def _synthetic(self, call_id: str, message: Message) -> Neutral:
+        call = self._open.get(call_id)
+        pending = call is not None and not call.dead
+        text = _SYNTHETIC[self._locale][pending]
+        return Neutral(
+            "tool", "window", (TextPart(type="text", text=text),), answers=call_id, status="ok" if pending else "error",
+            sources=(message.event_id,), unit=message.unit,
+        )  # fmt: skip
+
+
+_SYNTHETIC = {
+    "zh": {True: "（等待结果：调用尚未返回）", False: "（没有结果：调用已中断）"},
+    "en": {True: "(pending: the call has not returned yet)", False: "(no result: the call was interrupted)"},
+}
