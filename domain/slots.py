@@ -1,0 +1,272 @@
+"""The six slots: which items each offers, in rank order, and how an item reads.
+
+An item is one line. Everything in it is data: it cannot open a section, close a fence, or add a line.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from typing import Any
+
+from domain.canonical import canonical_json
+from domain.modes import Mode, SlotSpec
+from domain.recall import FORGOTTEN, decayed, relevances, score
+from domain.requests import SlotName
+from domain.rows import Memory, Plan, RecentCall
+from domain.sources import SourceItem, SourceResult
+from domain.state import ContextState
+from domain.text import inline
+from domain.wording import Wording, clock_time
+
+HOUR = 3_600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SlotItem:
+    """One line a slot offers. `order` is where it stands among the lines shown, rank is its place in the list."""
+
+    slot: SlotName
+    key: str
+    text: str
+    order: tuple[Any, ...]
+    events: tuple[str, ...] = ()
+    at: int | None = None
+    score: float | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    volatile: bool = False
+    protected: bool = False
+    ranked: str = "item"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All a slot may draw on, at one moment."""
+
+    session: ContextState
+    subject: ContextState
+    tenant: ContextState
+    parents: tuple[ContextState, ...]
+    sources: tuple[SourceResult, ...]
+    query: str
+    as_of: int
+    words: Wording
+    classic: bool = False
+    spec: SlotSpec | None = field(default=None)
+
+
+def offered(slot: SlotName, facts: Facts) -> list[SlotItem]:
+    """The items of a slot in rank order, before any filter."""
+    found = list(_OFFERS[slot](facts))
+    if slot != "recall":
+        given = (item for result in facts.sources if result.slot == slot for item in result.items)
+        found += [
+            SlotItem(slot, item.key, inline(item.text), (9, item.key), category=item.category, tags=item.tags, volatile=True)
+            for item in given
+        ]
+    return found
+
+
+def constraints(facts: Facts) -> Iterator[SlotItem]:
+    own = list(facts.session.tables["constraints"].values())
+    known = {row.id for row in own}
+    inherited = [
+        row
+        for parent in facts.parents
+        for row in parent.tables["constraints"].values()
+        if row.level == "block" and row.id not in known
+    ]
+    weaker = {row.id for row in own if row.level == "warn"}
+    overruled = [
+        row
+        for parent in facts.parents
+        for row in parent.tables["constraints"].values()
+        if row.level == "block" and row.id in weaker
+    ]
+    for place, row in enumerate(sorted([*inherited, *overruled], key=lambda row: (row.seq, row.id))):
+        yield _constraint(row, (0, 0, place), facts.words)
+    for row in sorted(own, key=lambda row: row.seq):
+        yield _constraint(row, (0, 1, row.seq) if row.level == "block" else (1, 1, row.seq), facts.words)
+
+
+def _constraint(row: Any, order: tuple[Any, ...], words: Wording) -> SlotItem:
+    text = f"{words.levels[row.level]} {inline(row.text)}"
+    return SlotItem("constraints", row.id, text, order, (row.event_id,), protected=row.level == "block")
+
+
+def planner(facts: Facts) -> Iterator[SlotItem]:
+    plan: Plan | None = facts.session.one("plan")
+    if plan is None:
+        return
+    words, done = facts.words, ("done", "skipped", "failed")
+    lines = [words.task.format(task=inline(plan.task_id), status=inline(plan.status), phase=inline(plan.phase))]
+    at = next((place for place, step in enumerate(plan.steps) if step.id == plan.current_step), None)
+    if at is None:
+        at = next((place for place, step in enumerate(plan.steps) if step.status not in done), None)
+    if plan.steps:
+        lines.append(words.progress.format(at=(len(plan.steps) if at is None else at + 1), of=len(plan.steps)))
+    if at is not None:
+        step = plan.steps[at]
+        tool = words.next_tool.format(tool=inline(step.tool)) if step.tool else ""
+        lines.append(words.next_step.format(text=inline(step.text or step.id)) + tool)
+    if plan.interruption:
+        lines.append(words.interrupted.format(text=inline(plan.interruption)))
+    if not facts.classic:
+        following = [step for place, step in enumerate(plan.steps) if step.status not in done and place != at]
+        lines += [words.open_step.format(id=inline(one.id), text=inline(one.text)) for one in _by_dag(following)]
+    for place, line in enumerate(lines):
+        yield SlotItem("planner", f"{plan.task_id}/{place}", line, (place,), (plan.event_id,), volatile=True)
+
+
+def _by_dag(steps: Sequence[Any]) -> list[Any]:
+    """Steps with what they depend on before them; a cycle keeps the order of the plan."""
+    waiting, ordered = list(steps), []
+    while waiting:
+        open_ids = {step.id for step in waiting}
+        ready = next((step for step in waiting if not open_ids & set(step.deps) - {step.id}), waiting[0])
+        waiting.remove(ready)
+        ordered.append(ready)
+    return ordered
+
+
+def task_memory(facts: Facts) -> Iterator[SlotItem]:
+    words = facts.words
+    for row in reversed(facts.session.rows("observations")):
+        tool = f" [{inline(row.tool)}]" if row.tool else ""
+        head = words.step.format(step=inline(row.step_id or str(row.seq))) + tool
+        said = "; ".join(inline(text) for text in (row.decision, row.result, *row.facts) if text)
+        text = f"{head} {words.failed}: {said}" if row.failed else f"{head} → {said}"
+        yield SlotItem("task_memory", str(row.seq), text, (row.seq,), (row.event_id,), row.recorded_at, volatile=True)
+
+
+def tool_state(facts: Facts) -> Iterator[SlotItem]:
+    recent = sorted(facts.session.tables["recent_calls"].values(), key=lambda row: -row.seq)
+    environment = [
+        SlotItem(
+            "tool_state", f"env:{key}",
+            facts.words.environment.format(key=inline(key), value=inline(_value_text(row.value))),
+            (1, key), (row.event_id,), ranked="environment", volatile=True,
+        )
+        for key, row in sorted(facts.session.tables["environment"].items())
+        if not row.secret
+    ]  # fmt: skip
+    tools = (_tool(row, facts.words) for _, row in sorted(facts.session.tables["tools"].items()))
+    calls = (_recent(row, facts) for row in recent)
+    yield from (item for item in chain.from_iterable(zip_longest(tools, calls)) if item is not None)
+    yield from environment
+
+
+def _tool(row: Any, words: Wording) -> SlotItem:
+    about = f" - {inline(row.description)}" if row.description else ""
+    names = words.required.format(names=", ".join(map(inline, row.required))) if row.required else ""
+    text = f"{inline(row.name)}{about}{names}"
+    return SlotItem("tool_state", row.name, text, (0, row.name), (row.event_id,), ranked="tool")
+
+
+def _recent(row: RecentCall, facts: Facts) -> SlotItem:
+    words = facts.words
+    said = words.recent.format(tool=inline(row.tool), status=words.statuses[row.status], text=inline(row.preview))
+    zone = getattr(facts.session.one("session"), "time_zone", None)
+    when = "" if facts.classic else words.as_of.format(time=clock_time(row.recorded_at, facts.as_of, zone))
+    return SlotItem(
+        "tool_state", f"call:{row.seq}", when + said, (2, row.seq), (row.event_id,), row.recorded_at, ranked="call",
+        volatile=True,
+    )  # fmt: skip
+
+
+def profile(facts: Facts) -> Iterator[SlotItem]:
+    for label, block in sorted(facts.subject.tables["blocks"].items()):
+        text = f"{inline(label)}{facts.words.colon}{inline(block.text)}"
+        yield SlotItem("profile", f"block:{label}", text, (0, label), (block.event_id,), category="identity")
+    for key, row in sorted(facts.subject.tables["profile"].items()):
+        text = f"{inline(key)}{facts.words.colon}{inline(_value_text(row.value))}"
+        yield SlotItem("profile", key, text, (1, key), (row.event_id,), category=row.category)
+    for memory in _current(facts):
+        if memory.category in ("identity", "preference"):
+            yield SlotItem(
+                "profile", memory.id, inline(memory.text), (2, memory.seq), (memory.event_id,),
+                category=memory.category, tags=memory.tags,
+            )  # fmt: skip
+
+
+def recall(facts: Facts) -> Iterator[SlotItem]:
+    memories = [
+        memory
+        for memory in _current(facts)
+        if memory.category not in ("identity", "preference") and memory.importance >= FORGOTTEN
+    ]
+    given = [item for result in facts.sources if result.slot == "recall" for item in result.items]
+    texts = [*(memory.text for memory in memories), *(item.text for item in given)]
+    relevant = relevances(facts.query, texts)
+    found = [_memory(memory, value, facts) for memory, value in zip(memories, relevant, strict=False)]
+    found += [_given(item, value, facts) for item, value in zip(given, relevant[len(memories) :], strict=True)]
+    found.sort(key=lambda item: (-(item.score or 0.0), item.key))
+    for place, item in enumerate(found):
+        yield SlotItem(
+            "recall", item.key, item.text, (place,), item.events, item.at, item.score, item.category, item.tags,
+            volatile=True,
+        )  # fmt: skip
+
+
+def _memory(memory: Memory, relevance: float, facts: Facts) -> SlotItem:
+    lasting = memory.category == "procedural" or memory.memory_kind == "procedural"
+    importance = decayed(memory.importance, memory.recorded_at, facts.as_of, procedural=lasting)
+    value = score(relevance, importance)
+    text = facts.words.scored.format(text=_braceless(memory.text), importance=importance, score=value)
+    return SlotItem(
+        "recall", memory.id, text, (), (memory.event_id,), memory.recorded_at, value, memory.category, memory.tags
+    )
+
+
+def _given(item: SourceItem, relevance: float, facts: Facts) -> SlotItem:
+    value = score(relevance, item.importance) if item.score is None else item.score
+    text = facts.words.scored.format(text=_braceless(item.text), importance=item.importance, score=value)
+    return SlotItem("recall", item.key, text, (), (), None, value, item.category, item.tags)
+
+
+def _braceless(text: str) -> str:
+    # `format` inserts values as they are; only the template's own braces are read.
+    return inline(text)
+
+
+def _current(facts: Facts) -> list[Memory]:
+    """Memories in force: one current truth per subject and predicate, none that was closed or has run out."""
+    found: list[Memory] = []
+    for state in (facts.session, facts.subject, facts.tenant):
+        found += [memory for memory in state.rows("memories") if memory.closed_by is None]
+    return found
+
+
+def _value_text(value: Any) -> str:
+    return value if isinstance(value, str) else canonical_json(value).decode()
+
+
+_OFFERS: dict[SlotName, Callable[[Facts], Iterable[SlotItem]]] = {
+    "constraints": constraints,
+    "planner": planner,
+    "task_memory": task_memory,
+    "tool_state": tool_state,
+    "profile": profile,
+    "recall": recall,
+}
+
+
+def refusal(item: SlotItem, spec: SlotSpec, facts: Facts, taken: int) -> str | None:
+    """Why the filter refuses an item, or None. `taken` items of its sort were admitted before it."""
+    if item.protected:
+        return None
+    if spec.categories and item.category is not None and item.category not in spec.categories:
+        return "category"
+    if spec.require_tags and not set(spec.require_tags) <= set(item.tags):
+        return "tags"
+    if item.score is not None and item.score < spec.min_score:
+        return "min_score"
+    if spec.max_age_hours and item.at is not None and facts.as_of - item.at > spec.max_age_hours * HOUR:
+        return "max_age"
+    if spec.top_k and item.slot not in ("constraints", "planner") and taken >= spec.top_k:
+        return "top_k"
+    return None
+
+
+def specs_of(mode: Mode) -> dict[SlotName, SlotSpec]:
+    return {spec.slot: spec for spec in mode.slots}
