@@ -23,11 +23,13 @@ NEWEST = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """`seq` is that of its first message; `tokens` counts all it would add to the payload."""
+    """`seq` is that of its first message; `tokens` counts all it would add to the payload, `given` what of it is the
+    log's own, without synthetic answers."""
 
     seq: int
     messages: tuple[Neutral, ...]
     tokens: int
+    given: int
     events: tuple[str, ...]
     role: str
     orphan: bool = False
@@ -94,7 +96,13 @@ class MemoryHistory:
 
 
 def read_history(
-    reader: HistoryReader, state: ContextState, count: Counter, budget: int, *, locale: str = "zh", model: str | None = None
+    reader: HistoryReader,
+    state: ContextState,
+    count: Counter,
+    budget: int,
+    *,
+    locale: str = "zh",
+    model: str | None = None,
 ) -> History:
     """Pulls units from the newest back until they exceed `budget` tokens, and `CANDIDATES` more."""
     builder = UnitBuilder(state, count, locale, model)
@@ -159,7 +167,7 @@ class UnitBuilder:
         answers = {message.answers: message for message in messages if message.role == "tool" and message.answers}
         ordered: list[Neutral] = []
         waiting = False
-        tokens = sum(map(self._count.message, messages))
+        given = tokens = sum(map(self._count.message, messages))
         for message in messages:
             if message.answers and callers:
                 continue
@@ -176,6 +184,7 @@ class UnitBuilder:
             seq=seq,
             messages=tuple(ordered),
             tokens=tokens,
+            given=given,
             events=tuple(name for message in messages for name in (message.event_id, *message.also)),
             role=messages[0].role,
             orphan=all(message.role == "tool" for message in messages),

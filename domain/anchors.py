@@ -1,0 +1,146 @@
+"""What is protected: the system anchor, the `block` constraints, the pins and the business anchor.
+
+The business anchor is verbatim whenever the floor with the whole of it fits; only then is its middle cut, with a
+counted marker. Nothing of the floor is ever dropped: what does not fit is a `ContextOverflow`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from domain.counting import Counter
+from domain.errors import ContextOverflow
+from domain.events import ImagePart, Part, TextPart
+from domain.rendering.neutral import Neutral, text_of
+from domain.rows import Instruction
+from domain.state import ContextState
+from domain.text import shorten, well_formed
+from domain.windows import Unit
+from domain.wording import Wording
+
+SHORTEST_ANCHOR = 800
+"""Tokens of an oversized business anchor that stay verbatim, head and tail together, at the least."""
+
+
+def system_anchor(session: ContextState, parents: Sequence[ContextState]) -> Instruction | None:
+    """The instruction in force; a sub-agent without one of its own has its parent's where it asked for it."""
+    own: Instruction | None = session.one("instruction")
+    info = session.one("session")
+    if own is None and info is not None and "instructions" in info.inherit:
+        return next((found for parent in parents if (found := parent.one("instruction"))), None)
+    return own
+
+
+def instruction_text(anchor: Instruction, words: Wording) -> str:
+    """The instruction as it stands at the head of the system message: text, role, rules in order, output format."""
+    rules = "\n".join(words.rules.format(text=rule.text) for rule in anchor.rules)
+    pieces = (anchor.text, anchor.role, rules, anchor.output_format)
+    return well_formed("\n\n".join(piece for piece in pieces if piece))
+
+
+def core_rules(anchor: Instruction | None, limit: int) -> list[str]:
+    """The core rules that are repeated at the end of the prompt."""
+    return [rule.text for rule in anchor.rules if rule.core][:limit] if anchor else []
+
+
+def few_shot(anchor: Instruction | None) -> list[Neutral]:
+    if anchor is None:
+        return []
+    return [
+        Neutral(role, "few_shot", (TextPart(type="text", text=text),), sources=(anchor.event_id,))
+        for user, assistant in anchor.examples
+        for role, text in (("user", user), ("assistant", assistant))
+    ]  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """Units that are never cut. `shortened` tells the tokens cut out of the middle of an oversized anchor."""
+
+    units: tuple[Unit, ...]
+    anchor: int | None
+    pinned: frozenset[int]
+    shortened: int = 0
+
+    @property
+    def seqs(self) -> frozenset[int]:
+        return frozenset(unit.seq for unit in self.units)
+
+
+def protect(
+    units: Sequence[Unit], session: ContextState, fixed: Mapping[str, int], limit: int, count: Counter, words: Wording
+) -> Protected:
+    """The protected units, at a size that fits. `fixed` tells what the rest of the floor needs, by part.
+
+    Raises ContextOverflow with what each part needs.
+    """
+    business = session.one("business")
+    anchor = next((unit for unit in units if business and business.event_id in unit.events), None)
+    pins = [unit for unit in units if any(pin in unit.events for pin in session.tables["pins"])]
+    waiting = [unit for unit in units if unit.open and unit not in pins and unit is not anchor]
+    room = limit - sum(fixed.values()) - sum(unit.tokens for unit in pins if unit is not anchor)
+    shortened = 0
+    if anchor is not None and anchor.tokens > room:
+        smaller = _shorten_anchor(anchor, room, count, words)
+        if smaller is None:
+            raise overflow({**fixed, **_needs(anchor, pins)}, limit, count)
+        shortened = anchor.tokens - smaller.tokens
+        pins = [smaller if unit is anchor else unit for unit in pins]
+        anchor = smaller
+    elif room < 0:
+        raise overflow({**fixed, **_needs(anchor, pins)}, limit, count)
+    room -= anchor.tokens if anchor else 0
+    kept = {unit.seq: unit for unit in [*pins, *([anchor] if anchor else [])]}
+    for unit in sorted(waiting, key=lambda one: -one.seq):
+        # A call that still waits is kept before anything else, but it is no reason to fail.
+        if unit.tokens <= room:
+            kept[unit.seq] = unit
+            room -= unit.tokens
+    return Protected(
+        tuple(kept[seq] for seq in sorted(kept)), anchor.seq if anchor else None,
+        frozenset(unit.seq for unit in pins), shortened,
+    )  # fmt: skip
+
+
+def overflow(needs: Mapping[str, int], limit: int, count: Counter) -> ContextOverflow:
+    total, budget = count.scaled(sum(needs.values())), count.scaled(limit)
+    largest = max(needs, key=lambda part: needs[part])
+    return ContextOverflow(
+        f"What must not be cut needs {total} tokens and the budget is {budget}; the largest part is {largest} with"
+        f" {needs[largest]}. Raise the budget or shorten it.",
+        needs=dict(needs),
+        total=total,
+        budget=budget,
+    )
+
+
+def _needs(anchor: Unit | None, pins: Sequence[Unit]) -> dict[str, int]:
+    pinned = sum(unit.tokens for unit in pins if unit is not anchor)
+    found = {"pins": pinned, "anchor_business": anchor.tokens if anchor else 0}
+    return {part: tokens for part, tokens in found.items() if tokens}
+
+
+def _shorten_anchor(unit: Unit, room: int, count: Counter, words: Wording) -> Unit | None:
+    """The unit with the middle of its longest text cut to `room` tokens; None if too little of it would be left."""
+    texts = [
+        (count.text(text_of(part)), at, place)
+        for at, message in enumerate(unit.messages)
+        if message.role == "user"
+        for place, part in enumerate(message.parts)
+        if not isinstance(part, ImagePart)
+    ]
+    if not texts:
+        return None
+    longest, at, place = max(texts)
+    limit = longest - (unit.tokens - room) - 4
+    if limit < SHORTEST_ANCHOR:
+        return None
+    message = unit.messages[at]
+    text = shorten(
+        text_of(message.parts[place]), limit, count.text, lambda tokens: words.left_out.format(tokens=tokens)
+    )
+    if not text:
+        return None
+    part: Part = TextPart(type="text", text=text)
+    parts = (*message.parts[:place], part, *message.parts[place + 1 :])
+    messages = (*unit.messages[:at], replace(message, parts=parts), *unit.messages[at + 1 :])
+    return replace(unit, messages=messages, tokens=count.neutral(messages))

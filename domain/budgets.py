@@ -1,0 +1,150 @@
+"""Shares of the window: the input budget, and which slot items fit into theirs."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from domain.modes import SLOTS, Mode, SlotSpec
+from domain.requests import CompileRequest, SlotName
+from domain.rows import SessionInfo
+from domain.slots import Facts, SlotItem, offered, refusal
+from domain.text import head_within
+
+RESERVE = 0.3
+RESERVE_BY_TASK = {"code": 0.4, "chat": 0.3, "classify": 0.2}
+DEFAULT_WINDOW = 128_000
+LONGEST_ITEM = 0.25
+"""The share of its slot's budget that one item may take; a longer one is cut, so that none blocks the rest."""
+
+
+def input_budget(session: SessionInfo, request: CompileRequest, model_window: int | None) -> int:
+    """Tokens the prompt may have: the request's own budget, or floor(window * (1 - reserve ratio))."""
+    if request.budget is not None:
+        return request.budget
+    window = request.window or session.context_window or model_window or DEFAULT_WINDOW
+    ratio = request.overrides.reserve_ratio
+    if ratio is None:
+        ratio = session.reserve_ratio
+    if ratio is None:
+        ratio = RESERVE_BY_TASK.get(session.task_type or "", RESERVE)
+    return math.floor(window * (1 - ratio))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A slot item and what became of it; `reason` is None when it is shown."""
+
+    item: SlotItem
+    tokens: int
+    reason: str | None = None
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFill:
+    """The outcome for one slot. `shown` is in the order of reading; `placeholder` marks a required empty slot."""
+
+    slot: SlotName
+    budget: int
+    placed: tuple[Placed, ...]
+    placeholder: bool = False
+
+    @property
+    def shown(self) -> list[SlotItem]:
+        return sorted((one.item for one in self.placed if one.reason is None), key=lambda item: item.order)
+
+    @property
+    def used(self) -> int:
+        return sum(one.tokens for one in self.placed if one.reason is None and not one.item.protected)
+
+
+def item_tokens(item: SlotItem, count: Callable[[str], int]) -> int:
+    return count(f"- {item.text}\n")
+
+
+def fill_slots(facts: Facts, mode: Mode, allowance: int, headers: int, count: Callable[[str], int]) -> list[SlotFill]:
+    """Fills the slots of a mode by rank within their budgets, lends what is left over, and keeps all of them together
+    within `allowance` tokens; `headers` is what opening a slot costs. `block` constraints lie outside of it all."""
+    fills = [_fill(spec, facts, count) for spec in _with_constraints(mode)]
+    fills = _lend(fills)
+    room = min(mode.global_slot_budget, allowance)
+    while _cost(fills, headers) > room and (fewer := _without_last(fills)):
+        fills = fewer
+    if _cost(fills, headers) > room:
+        fills = [replace(fill, placeholder=False) for fill in fills]
+    return fills
+
+
+def _with_constraints(mode: Mode) -> Sequence[SlotSpec]:
+    # `block` constraints are in every prompt, whatever the mode lists.
+    if any(spec.slot == "constraints" for spec in mode.slots):
+        return mode.slots
+    return (SlotSpec(slot="constraints", token_budget=0), *mode.slots)
+
+
+def _fill(spec: SlotSpec, facts: Facts, count: Callable[[str], int]) -> SlotFill:
+    placed: list[Placed] = []
+    taken: dict[str, int] = {}
+    spent, full = 0, False
+    for offer in offered(spec.slot, facts):
+        item, cut = _no_longer_than(offer, int(spec.token_budget * LONGEST_ITEM), count)
+        tokens = item_tokens(item, count)
+        reason = refusal(item, spec, facts, taken.get(item.ranked, 0))
+        if reason is None and not item.protected:
+            full = full or not item.text or spent + tokens > spec.token_budget
+            reason = "slot_budget" if full else None
+            spent += 0 if reason else tokens
+        if reason is None:
+            taken[item.ranked] = taken.get(item.ranked, 0) + 1
+        placed.append(Placed(item, tokens, reason, cut))
+    empty = not any(one.reason is None for one in placed)
+    return SlotFill(spec.slot, spec.token_budget, tuple(placed), placeholder=spec.required and empty)
+
+
+def _no_longer_than(item: SlotItem, limit: int, count: Callable[[str], int]) -> tuple[SlotItem, bool]:
+    if item.protected or item_tokens(item, count) <= limit:
+        return item, False
+    head = head_within(item.text, max(0, limit - 4), count).rstrip()
+    return replace(item, text=f"{head}…" if head else ""), True
+
+
+def _lend(fills: list[SlotFill]) -> list[SlotFill]:
+    """What slots leave over goes to those that want more, in the order of their priority."""
+    spare = sum(max(0, fill.budget - fill.used) for fill in fills)
+    lent = {fill.slot: fill for fill in fills}
+    for slot in SLOTS:
+        fill = lent.get(slot)
+        if fill is None or not any(one.reason == "slot_budget" for one in fill.placed):
+            continue
+        spare -= fill.budget - fill.used
+        room, placed = spare + fill.budget - fill.used, []
+        blocked = False
+        for one in fill.placed:
+            if one.reason == "slot_budget":
+                blocked = blocked or one.tokens > room or not one.item.text
+                if not blocked:
+                    room -= one.tokens
+                    one = replace(one, reason=None)
+            placed.append(one)
+        lent[slot] = replace(fill, placed=tuple(placed), placeholder=fill.placeholder and blocked and not fill.used)
+        spare = room
+    return [lent[fill.slot] for fill in fills]
+
+
+def _cost(fills: Sequence[SlotFill], headers: int) -> int:
+    # A section opened by `block` constraints alone is part of the floor, not of the slots.
+    opened = [fill for fill in fills if fill.used or fill.placeholder]
+    return sum(fill.used for fill in opened) + headers * len(opened)
+
+
+def _without_last(fills: Sequence[SlotFill]) -> list[SlotFill] | None:
+    """The fills without the last item of the lowest-priority slot that has one; None when nothing is left to lose."""
+    for slot in reversed(SLOTS):
+        for place, fill in enumerate(fills):
+            shown = [at for at, one in enumerate(fill.placed) if one.reason is None and not one.item.protected]
+            if fill.slot != slot or not shown:
+                continue
+            placed = list(fill.placed)
+            placed[shown[-1]] = replace(placed[shown[-1]], reason="global_budget")
+            return [*fills[:place], replace(fill, placed=tuple(placed)), *fills[place + 1 :]]
+    return None
