@@ -1,0 +1,74 @@
+"""promptctx: append what your agent does, get back a prompt that fits, and see why.
+
+from promptctx import Client
+
+client = Client()
+s = client.session("s-1", subject="u-1", mode="react", model="gpt-4o")
+s.user("What is the weather in Beijing?")
+prompt = s.compile(budget=8000).result(timeout=10)
+"""
+
+from promptctx.client import AsyncClient, Client
+from promptctx.errors import (
+    BrokerUnavailable,
+    ConcurrencyConflict,
+    ContextOverflow,
+    EventConflict,
+    Forbidden,
+    InvalidEvent,
+    InvalidRequest,
+    PayloadTooLarge,
+    PromptctxError,
+    ReplayMismatch,
+    ServerUnavailable,
+    SnapshotRedacted,
+    StoreUnavailable,
+    Timeout,
+    TooManyPins,
+    UnknownDocument,
+    UnknownJob,
+    UnknownSession,
+    UnknownSnapshot,
+)
+from promptctx.prompt import AsyncJob, AsyncPrompt, Job, Prompt
+from promptctx.session import AsyncBatch, AsyncSession, Batch, Session
+from promptctx.values import Document, EventRecord, PromptInfo, Receipt, Replay, SessionInfo, State
+
+__all__ = [
+    "AsyncBatch",
+    "AsyncClient",
+    "AsyncJob",
+    "AsyncPrompt",
+    "AsyncSession",
+    "Batch",
+    "BrokerUnavailable",
+    "Client",
+    "ConcurrencyConflict",
+    "ContextOverflow",
+    "Document",
+    "EventConflict",
+    "EventRecord",
+    "Forbidden",
+    "InvalidEvent",
+    "InvalidRequest",
+    "Job",
+    "PayloadTooLarge",
+    "Prompt",
+    "PromptInfo",
+    "PromptctxError",
+    "Receipt",
+    "Replay",
+    "ReplayMismatch",
+    "ServerUnavailable",
+    "Session",
+    "SessionInfo",
+    "SnapshotRedacted",
+    "State",
+    "StoreUnavailable",
+    "Timeout",
+    "TooManyPins",
+    "UnknownDocument",
+    "UnknownJob",
+    "UnknownSession",
+    "UnknownSnapshot",
+]

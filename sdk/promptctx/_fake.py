@@ -1,0 +1,63 @@
+"""What `promptctx.testing.FakeServer` needs besides its rules: answers, pages, prompts without a compiler."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import httpx2
+
+Json: TypeAlias = dict[str, Any]
+_AUDIT = ("context.compiled", "context.trim", "anchor.moved", "output.flagged", "snapshot.labelled")
+_SUBJECT = ("profile.", "block.", "memory.")
+_ROLES = {"instruction.set": "system", "user.input": "user", "assistant.output": "assistant", "tool.result": "tool"}
+
+
+def answer(body: Any, status: int = 200) -> httpx2.Response:
+    return httpx2.Response(status, content=json.dumps(body).encode(), headers={"Content-Type": "application/json"})
+
+
+def paged(request: httpx2.Request, key: str, rows: Sequence[Json]) -> httpx2.Response:
+    after, limit = int(request.url.params.get("after", 0)), int(request.url.params.get("limit", 100))
+    more = str(after + limit) if after + limit < len(rows) else None
+    return answer({key: rows[after : after + limit], "next": more})
+
+
+def digest_of(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def stream_of(draft: Json) -> str:
+    """The stream an event belongs to when it is sent through a session."""
+    if draft["kind"].startswith(_AUDIT):
+        return "audit"
+    if not draft["kind"].startswith(_SUBJECT):
+        return "session"
+    return str(draft["payload"].get("scope", "subject"))
+
+
+def message(event: Json) -> Json | None:
+    """A chat message for an event that makes one."""
+    if event["kind"] not in _ROLES:
+        return None
+    told = event["payload"]
+    made: Json = {"role": _ROLES[event["kind"]], "content": told.get("content") or told.get("role") or ""}
+    if told.get("tool_calls"):
+        made["tool_calls"] = [_call(call) for call in told["tool_calls"]]
+    return {**made, "tool_call_id": told["call_id"]} if "call_id" in told else made
+
+
+def _call(call: Json) -> Json:
+    arguments = call["arguments"] if isinstance(call["arguments"], str) else json.dumps(call["arguments"])
+    return {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": arguments}}
+
+
+def render(history: Iterable[Json | None], form: str) -> Json:
+    """The messages as the payload of a format; for Anthropic only the system text moves."""
+    messages = [one for one in history if one]
+    if form == "text":
+        return {"text": "\n".join(f"{one['role']}: {one['content']}" for one in messages)}
+    if form == "openai":
+        return {"messages": messages}
+    system = "\n".join(str(one["content"]) for one in messages if one["role"] == "system")
+    return {"system": system, "messages": [one for one in messages if one["role"] != "system"]}

@@ -1,0 +1,109 @@
+"""The way in: a client knows the server, and opens sessions."""
+
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import Unpack
+
+import httpx2
+
+from promptctx import _calls
+from promptctx._http import AsyncSender, Sender, Settings
+from promptctx._track import SessionOptions, Track
+from promptctx.prompt import AsyncJob, AsyncPrompt, Format, Job, Prompt
+from promptctx.session import AsyncSession, Session, async_pages, pages
+from promptctx.values import SessionInfo, build
+
+
+class Client:
+    """A client of a promptctx server.
+
+    `url` is else PROMPTCTX_URL, else http://127.0.0.1:8765; `api_key` is else PROMPTCTX_API_KEY. `timeout` holds for
+    each request; connection errors and a busy server are tried `retries` times more. `transport` is any httpx2
+    transport, such as `promptctx.testing.FakeServer()`. A client may be shared by threads; a session belongs to one.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        timeout: float = 10.0,
+        api_key: str | None = None,
+        transport: httpx2.BaseTransport | None = None,
+        retries: int = 4,
+    ) -> None:
+        self._sender = Sender(Settings.of(url, timeout, retries, api_key), transport)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._sender.settings.place}>"
+
+    def session(self, session_id: str, **options: Unpack[SessionOptions]) -> Session:
+        """Open a session, new or not. Nothing is sent yet: the options go out with the first event or compile."""
+        return Session(self._sender, Track.of(session_id, options))
+
+    def sessions(self, *, limit: int = 100) -> Iterator[SessionInfo]:
+        """All sessions, `limit` per request."""
+        return pages(self._sender, _calls.sessions(limit=limit))
+
+    def prompt(self, prompt_id: str, format: Format | None = None) -> Prompt:
+        """A compiled prompt by its id, in its own format or derived into another."""
+        return build(Prompt, self._sender.send(_calls.prompt(prompt_id, format)), _sender=self._sender)
+
+    def job(self, job_id: str) -> Job:
+        """A compile job by its id."""
+        return Job(self._sender, self._sender.send(_calls.job(job_id)))
+
+    def close(self) -> None:
+        self._sender.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncClient:
+    """The same for asyncio: what talks to the server is awaited, lists are asynchronous iterators."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        timeout: float = 10.0,
+        api_key: str | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        retries: int = 4,
+    ) -> None:
+        self._sender = AsyncSender(Settings.of(url, timeout, retries, api_key), transport)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._sender.settings.place}>"
+
+    def session(self, session_id: str, **options: Unpack[SessionOptions]) -> AsyncSession:
+        """Open a session, new or not. Nothing is sent yet: the options go out with the first event or compile."""
+        return AsyncSession(self._sender, Track.of(session_id, options))
+
+    def sessions(self, *, limit: int = 100) -> AsyncIterator[SessionInfo]:
+        """All sessions, `limit` per request."""
+        return async_pages(self._sender, _calls.sessions(limit=limit))
+
+    async def prompt(self, prompt_id: str, format: Format | None = None) -> AsyncPrompt:
+        """A compiled prompt by its id, in its own format or derived into another."""
+        return build(AsyncPrompt, await self._sender.send(_calls.prompt(prompt_id, format)), _sender=self._sender)
+
+    async def job(self, job_id: str) -> AsyncJob:
+        """A compile job by its id."""
+        return AsyncJob(self._sender, await self._sender.send(_calls.job(job_id)))
+
+    async def close(self) -> None:
+        await self._sender.close()
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,234 @@
+"""A compiled prompt, ready for a model, and the job that makes it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from promptctx import _calls, errors
+from promptctx._http import AsyncSender, Sender
+from promptctx._track import Track
+from promptctx.values import JobState, Replay, build
+
+Format: TypeAlias = Literal["openai", "anthropic", "text"]
+S = TypeVar("S", Sender, AsyncSender)
+
+
+@dataclass(frozen=True, repr=False)
+class PromptData:
+    """What a prompt says, without asking the server."""
+
+    id: str
+    session: str
+    version: int
+    format: str = "openai"
+    mode: str | None = None
+    model: str | None = None
+    parent: str | None = None
+    budget: int | None = None
+    tokens: int = 0
+    content_hash: str = ""
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Any = None
+    report: Mapping[str, Any] = field(default_factory=dict)
+    created_at: str | None = None
+    derived: bool = False
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"<{name} {self.id} version {self.version} of {self.session!r}: {self.tokens} of {self.budget} tokens>"
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages of the payload; a `text` prompt is one user message."""
+        if "messages" in self.payload:
+            return list(self.payload["messages"])
+        return [{"role": "user", "content": self.payload.get("text", "")}]
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        return list(self.payload.get("tools") or ())
+
+    @property
+    def text(self) -> str:
+        """The whole prompt for reading: the `text` format as it is, other formats message by message."""
+        if "text" in self.payload:
+            return str(self.payload["text"])
+        system = [("system", self.payload["system"])] if self.payload.get("system") else []
+        spoken = [(str(message.get("role", "")), _shown(message)) for message in self.messages]
+        return "\n\n".join(f"[{role}]\n{said}" for role, said in [*system, *spoken])
+
+    def _openai(self, model: str | None) -> dict[str, Any]:
+        named = {"model": model or self.model} if model or self.model else {}
+        return {**named, "messages": self.messages, **({"tools": self.tools} if self.tools else {})}
+
+    def _anthropic(self, model: str | None, max_tokens: int) -> dict[str, Any]:
+        named = {"model": model or self.model} if model or self.model else {}
+        given = {key: self.payload[key] for key in ("system", "tools") if self.payload.get(key)}
+        return {**named, "max_tokens": max_tokens, "messages": self.messages, **given}
+
+
+def _shown(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    parts = [content] if isinstance(content, str) else [_shown_part(part) for part in content or ()]
+    parts += [_shown_part(call) for call in message.get("tool_calls") or ()]
+    return "\n".join(part for part in parts if part)
+
+
+def _shown_part(part: Mapping[str, Any]) -> str:
+    inner = part.get("function")
+    if isinstance(inner, Mapping):
+        return f"→ {inner.get('name')}({inner.get('arguments')}) #{part.get('id')}"
+    match part.get("type"):
+        case "text":
+            return str(part.get("text", ""))
+        case "tool_use":
+            return f"→ {part.get('name')}({part.get('input')}) #{part.get('id')}"
+        case "tool_result":
+            content = part.get("content")
+            said = content if isinstance(content, str) else "\n".join(_shown_part(one) for one in content or ())
+            return f"← #{part.get('tool_use_id')}: {said}"
+        case kind:
+            return f"<{kind}>"
+
+
+@dataclass(frozen=True, repr=False)
+class Prompt(PromptData):
+    """A compiled prompt. `openai()` and `anthropic()` are the keyword arguments of the provider's call."""
+
+    _sender: Sender | None = field(default=None, compare=False, kw_only=True)
+
+    def openai(self, *, model: str | None = None) -> dict[str, Any]:
+        """For `chat.completions.create(**…)`. A prompt of another format is derived by the server first."""
+        return self.derive("openai")._openai(model)
+
+    def anthropic(self, *, model: str | None = None, max_tokens: int = 4096) -> dict[str, Any]:
+        """For `messages.create(**…)`. A prompt of another format is derived by the server first."""
+        return self.derive("anthropic")._anthropic(model, max_tokens)
+
+    def derive(self, format: Format) -> "Prompt":
+        """The same prompt in another format: counted anew, and refused when it is over the budget."""
+        if format == self.format:
+            return self
+        sender = _there(self._sender)
+        return build(Prompt, sender.send(_calls.prompt(self.id, format)), _sender=sender)
+
+    def replay(self) -> Replay:
+        """Compile again from the log and compare."""
+        return _there(self._sender).send(_calls.replay(self.id))
+
+
+@dataclass(frozen=True, repr=False)
+class AsyncPrompt(PromptData):
+    """A compiled prompt; its format is what was compiled, `await derive(format)` gives another."""
+
+    _sender: AsyncSender | None = field(default=None, compare=False, kw_only=True)
+
+    def openai(self, *, model: str | None = None) -> dict[str, Any]:
+        """For `chat.completions.create(**…)`."""
+        return self._as("openai")._openai(model)
+
+    def anthropic(self, *, model: str | None = None, max_tokens: int = 4096) -> dict[str, Any]:
+        """For `messages.create(**…)`."""
+        return self._as("anthropic")._anthropic(model, max_tokens)
+
+    def _as(self, format: Format) -> "AsyncPrompt":
+        if format != self.format:
+            raise errors.InvalidRequest(
+                f"This prompt was compiled as {self.format}: compile with format={format!r}, "
+                f"or `await prompt.derive({format!r})` first."
+            )
+        return self
+
+    async def derive(self, format: Format) -> "AsyncPrompt":
+        """The same prompt in another format: counted anew, and refused when it is over the budget."""
+        if format == self.format:
+            return self
+        sender = _there(self._sender)
+        return build(AsyncPrompt, await sender.send(_calls.prompt(self.id, format)), _sender=sender)
+
+    async def replay(self) -> Replay:
+        """Compile again from the log and compare."""
+        return await _there(self._sender).send(_calls.replay(self.id))
+
+
+def _there(sender: S | None) -> S:
+    if sender is None:
+        raise errors.InvalidRequest("This prompt was not fetched by a client, so it cannot ask the server.")
+    return sender
+
+
+class JobData:
+    """A compile job as last seen."""
+
+    def __init__(self, state: JobState, track: Track | None) -> None:
+        self._state = state
+        self._track = track
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} of {self.session!r}: {self.status}>"
+
+    @property
+    def id(self) -> str:
+        """Empty when the prompt was there at once, so that no job was needed."""
+        return self._state.id
+
+    @property
+    def session(self) -> str:
+        return self._state.session
+
+    @property
+    def status(self) -> str:
+        """queued, running, done or failed, as last seen; `refresh()` asks again."""
+        return self._state.status
+
+    @property
+    def prompt_id(self) -> str | None:
+        return self._state.prompt
+
+    @property
+    def error(self) -> errors.PromptctxError | None:
+        return _calls.job_error(self._state) if self._state.status == "failed" else None
+
+    def _arrived(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self._track:
+            self._track.prompt_id = data["id"]
+        self._state = JobState(self.id, data["session"], "done", data["id"], answer=data)
+        return data
+
+
+class Job(JobData):
+    """A compile under way."""
+
+    def __init__(self, sender: Sender, state: JobState, track: Track | None = None) -> None:
+        super().__init__(state, track)
+        self._sender = sender
+
+    def refresh(self) -> "Job":
+        if self._state.answer is None:
+            self._state = self._sender.send(_calls.job(self.id))
+        return self
+
+    def result(self, timeout: float | None = 10.0) -> Prompt:
+        """The prompt. Raises Timeout when it does not come in time, or the error that the compile ended with."""
+        data = self._arrived(self._sender.run(_calls.finished(self._state, timeout)))
+        return build(Prompt, data, _sender=self._sender)
+
+
+class AsyncJob(JobData):
+    """A compile under way."""
+
+    def __init__(self, sender: AsyncSender, state: JobState, track: Track | None = None) -> None:
+        super().__init__(state, track)
+        self._sender = sender
+
+    async def refresh(self) -> "AsyncJob":
+        if self._state.answer is None:
+            self._state = await self._sender.send(_calls.job(self.id))
+        return self
+
+    async def result(self, timeout: float | None = 10.0) -> AsyncPrompt:
+        """The prompt. Raises Timeout when it does not come in time, or the error that the compile ended with."""
+        data = self._arrived(await self._sender.run(_calls.finished(self._state, timeout)))
+        return build(AsyncPrompt, data, _sender=self._sender)
