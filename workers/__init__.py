@@ -1,0 +1,1 @@
+"""Everything that waits or remembers: the engine, the store, the dispatchers, settings and token counts."""

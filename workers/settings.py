@@ -1,0 +1,130 @@
+"""What an operator may set: `PROMPTCTX_*` variables over `promptctx.toml` over defaults.
+
+    PROMPTCTX_DATABASE_URL=postgresql://…      database_url = "postgresql://…"
+
+The file is looked for in the current directory; PROMPTCTX_CONFIG names another one. Modes of one's own are tables
+`[modes.NAME]`; they are passed on as they are, since the domain knows what a mode may say.
+"""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from domain.errors import InvalidRequest
+
+PREFIX = "PROMPTCTX_"
+CONFIG_VARIABLE = "PROMPTCTX_CONFIG"
+CONFIG_FILE = "promptctx.toml"
+
+
+def _known_database(url: str) -> str:
+    """Both spellings of PostgreSQL that people paste mean the one driver we use."""
+    for spelling in ("postgres://", "postgresql://"):
+        if url.startswith(spelling):
+            url = "postgresql+psycopg://" + url.removeprefix(spelling)
+    try:
+        driver = make_url(url).drivername
+    except ArgumentError:
+        driver = ""
+    if driver not in ("sqlite", "postgresql+psycopg"):
+        raise ValueError("must look like sqlite:///file.db or postgresql://user@host/database")
+    return url
+
+
+def _known_broker(url: str) -> str:
+    if not url.startswith(("redis://", "rediss://", "unix://", "amqp://", "amqps://")):
+        raise ValueError("must look like redis://host:6379/0 or amqp://user:password@host//")
+    return url
+
+
+def _upper(value: object) -> object:
+    return value.upper() if isinstance(value, str) else value
+
+
+class Settings(BaseSettings):
+    """All settings with their defaults: embedded, on a SQLite file, reachable from this machine only."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+
+    database_url: Annotated[str, AfterValidator(_known_database)] = Field("sqlite:///promptctx.db", repr=False)
+    sync_mode: Annotated[Literal["NORMAL", "FULL"], BeforeValidator(_upper)] = "NORMAL"
+    dispatcher: Literal["inline", "thread", "celery"] = "thread"
+    broker_url: Annotated[str, AfterValidator(_known_broker)] | None = Field(None, repr=False)
+
+    host: str = "127.0.0.1"
+    port: int = Field(8765, ge=0, le=65535)
+    payload_limit: int = Field(1024 * 1024, ge=1024)
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
+
+    default_model: str = "gpt-4o"
+    locale: Literal["zh", "en"] = "zh"
+    modes: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
+
+    llm_base_url: str | None = None
+    llm_api_key: SecretStr | None = None
+    llm_model: str | None = None
+    llm_timeout: float = Field(30.0, gt=0, le=600)
+
+    @model_validator(mode="after")
+    def _celery_has_a_broker(self) -> Self:
+        if self.dispatcher == "celery" and self.broker_url is None:
+            raise ValueError(
+                "dispatcher=celery needs a broker; set PROMPTCTX_BROKER_URL, as in redis://127.0.0.1:6379/0"
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments win over variables, variables over the file. No .env: that file is Compose's."""
+        return init_settings, env_settings, InitSettingsSource(settings_cls, _read_config())
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """The settings in force, `overrides` (as from a command line) first. Raises InvalidRequest, one sentence."""
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise InvalidRequest(f"Setting {_spelled(path)}{message}.", setting=path) from None
+
+
+def masked(url: str) -> str:
+    """A database or broker URL that may be shown: without its password."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return "(unreadable URL)"
+
+
+def _spelled(path: str) -> str:
+    return f"{path} ({PREFIX}{path.partition('.')[0].upper()}): " if path else ""
+
+
+def _read_config() -> dict[str, Any]:
+    chosen = os.environ.get(CONFIG_VARIABLE)
+    path = Path(chosen or CONFIG_FILE)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if chosen:
+            raise InvalidRequest(f"{CONFIG_VARIABLE} names {path}, which is not there.") from None
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"{path} is not valid TOML: {error}.") from None
+    except OSError as error:
+        raise InvalidRequest(f"{path} can't be read: {error.strerror}.") from None
