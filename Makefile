@@ -5,7 +5,8 @@ TESTS ?=
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check fmt lock clean
+.PHONY: help setup demo up test check check-format check-lint check-mypy check-pyright check-imports check-migrations fmt \
+        lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -22,14 +23,26 @@ up: .venv/.stamp ## the embedded server: web, worker thread, SQLite file
 	@$(PY) -m workers up
 
 test: .venv/.stamp ## all tests (TESTS="tests/rules -k name" for some, JOBS=0 for one process)
-	$(PY) -m pytest -n $(JOBS) --dist loadfile $(TESTS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --inline-snapshot=disable $(TESTS)
 
-check: .venv/.stamp ## format, lint, types, import contracts, migrations
+check: check-format check-lint check-mypy check-pyright check-imports check-migrations ## all that needs no test run
+
+check-format: .venv/.stamp
 	$(PY) -m ruff format --check .
+
+check-lint: .venv/.stamp
 	$(PY) -m ruff check .
+
+check-mypy: .venv/.stamp
 	$(PY) -m mypy
+
+check-pyright: .venv/.stamp
 	$(PY) -m pyright
+
+check-imports: .venv/.stamp
 	.venv/bin/lint-imports
+
+check-migrations: .venv/.stamp
 	$(PY) -m workers migrate --check
 
 fmt: .venv/.stamp ## format and fix what can be fixed
