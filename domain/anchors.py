@@ -42,14 +42,19 @@ def core_rules(anchor: Instruction | None, limit: int) -> list[str]:
     return [rule.text for rule in anchor.rules if rule.core][:limit] if anchor else []
 
 
+def _text(text: str) -> Part:
+    return TextPart(type="text", text=text)
+
+
 def few_shot(anchor: Instruction | None) -> list[Neutral]:
     if anchor is None:
         return []
-    return [
-        Neutral(role, "few_shot", (TextPart(type="text", text=text),), sources=(anchor.event_id,))
-        for user, assistant in anchor.examples
-        for role, text in (("user", user), ("assistant", assistant))
-    ]  # type: ignore[arg-type]
+    made: list[Neutral] = []
+    source = (anchor.event_id,)
+    for user, assistant in anchor.examples:
+        made.append(Neutral("user", "few_shot", (_text(user),), sources=source))
+        made.append(Neutral("assistant", "few_shot", (_text(assistant),), sources=source))
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +145,7 @@ def _shorten_anchor(unit: Unit, room: int, count: Counter, words: Wording) -> Un
     )
     if not text:
         return None
-    part: Part = TextPart(type="text", text=text)
+    part = _text(text)
     parts = (*message.parts[:place], part, *message.parts[place + 1 :])
     messages = (*unit.messages[:at], replace(message, parts=parts), *unit.messages[at + 1 :])
     return replace(unit, messages=messages, tokens=count.neutral(messages))

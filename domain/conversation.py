@@ -133,9 +133,7 @@ def _unique(raw_id: str, uses: int, seq: int, index: int) -> str:
 
 
 def _opened(event: Event, call: Call, raw_id: str, unit: int, index: int) -> Change:
-    row = OpenCall(
-        call.id, raw_id, call.name, call.arguments, unit, event.seq, index, event.event_id, event.run_id
-    )
+    row = OpenCall(call.id, raw_id, call.name, call.arguments, unit, event.seq, index, event.event_id, event.run_id)
     return "open_calls", call.id, row
 
 

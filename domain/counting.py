@@ -17,7 +17,7 @@ class Counter:
     """Counts for one encoding and format. `stored` maps event ids to counts that were made before.
 
     `factor` is at least 1: above 1 the encoding stands in for a tokenizer that is not public, and a budget of n
-    tokens holds n / factor of ours.
+    tokens holds n / factor of ours. `base` is what a payload costs before its first message.
     """
 
     def __init__(
@@ -33,7 +33,11 @@ class Counter:
         self.format: Format = target
         self.factor = factor
         self._known: dict[str, int] = dict(stored or {})
-        self._base = rendering.count(rendering.render([_PROBE], (), target), target, count_text)
+        self._base = self._probe(1)
+        self.base = 2 * self._base - self._probe(2)
+
+    def _probe(self, times: int) -> int:
+        return self.payload(rendering.render([_PROBE] * times, (), self.format))
 
     @property
     def key(self) -> str:

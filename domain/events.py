@@ -505,8 +505,8 @@ def stream_of(kind: str, payload: AnyPayload) -> Literal["session", "subject", "
     if kind.startswith(("profile.", "block.")):
         return "subject"
     if kind.startswith("memory."):
-        scope = getattr(payload, "scope", "subject")
-        return scope if scope in ("session", "tenant") else "subject"
+        scope: Scope = getattr(payload, "scope", "subject")
+        return scope
     return "session"
 
 
@@ -548,7 +548,9 @@ def parse_payload(kind: str, schema_version: int, data: Any) -> AnyPayload:
 
 def _refuse_non_json(kind: str, data: Any, path: str) -> None:
     if isinstance(data, float) and not math.isfinite(data):
-        raise InvalidEvent(f"{kind}: {path}: NaN and Infinity are not JSON; send null or a number.", path=path, kind=kind)
+        raise InvalidEvent(
+            f"{kind}: {path}: NaN and Infinity are not JSON; send null or a number.", path=path, kind=kind
+        )
     if isinstance(data, dict):
         for key, item in data.items():
             _refuse_non_json(kind, item, f"{path}.{key}")

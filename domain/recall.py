@@ -15,10 +15,11 @@ DAY = 86_400_000_000
 
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:#@-]*")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-_STOP = frozenset(
+_STOP_WORDS = (
     "a an and are as at be by do for from has have how i in is it me my of on or that the this to was we what when"
-    " where which who why will with you your".split()
+    " where which who why will with you your"
 )
+_STOP = frozenset(_STOP_WORDS.split())
 
 
 def terms(text: str) -> frozenset[str]:

@@ -8,8 +8,22 @@ from domain import events as ev
 from domain.conversation import CONVERSATION_RULES, message_lookups
 from domain.events import Event
 from domain.rows import (
-    Block, Constraint, Document, EnvironmentEntry, Instruction, Lookups, Memory, Notice, Observation, Pin, Plan,
-    ProfileField, Run, SessionInfo, StoredSummary, Tool,
+    Block,
+    Constraint,
+    Document,
+    EnvironmentEntry,
+    Instruction,
+    Lookups,
+    Memory,
+    Notice,
+    Observation,
+    Pin,
+    Plan,
+    ProfileField,
+    Run,
+    SessionInfo,
+    StoredSummary,
+    Tool,
 )  # fmt: skip
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -73,7 +87,7 @@ def constraint_removed(tables: Tables, event: Event, told: ev.ConstraintRemoved)
 
 def tool_registered(tables: Tables, event: Event, told: ev.ToolRegistered) -> Iterable[Change]:
     declared = told.parameters.get("required")
-    required = told.required or tuple(str(name) for name in declared if isinstance(declared, list))  # type: ignore[union-attr]
+    required = told.required or (tuple(map(str, declared)) if isinstance(declared, list) else ())
     row = Tool(
         told.name, told.description, told.parameters, required, told.fields, told.volatility, event.seq, event.event_id
     )
@@ -171,16 +185,16 @@ def message_unpinned(tables: Tables, event: Event, told: ev.MessageUnpinned) -> 
 def summary_created(tables: Tables, event: Event, told: ev.SummaryCreated) -> Iterable[Change]:
     for old in told.supersedes:
         yield "summaries", old, None
-    row = StoredSummary(
-        told.id, told.text, told.derived_from, told.method, told.model, event.seq, event.event_id
-    )
+    row = StoredSummary(told.id, told.text, told.derived_from, told.method, told.model, event.seq, event.event_id)
     yield "summaries", told.id, row
 
 
 def skipped(tables: Tables, event: Event) -> Iterable[Change]:
     """A kind or version that this release cannot read: `custom.*` is meant to be kept, the rest is worth a notice."""
     if not event.kind.startswith("custom."):
-        yield _notice(tables, event, f"unknown:{event.kind}", f"events of kind {event.kind} are newer than this release")
+        yield _notice(
+            tables, event, f"unknown:{event.kind}", f"events of kind {event.kind} are newer than this release"
+        )
 
 
 def _notice(tables: Tables, event: Event, key: str, text: str) -> Change:
@@ -230,7 +244,9 @@ def loosens(tables: Tables, payload: ev.AnyPayload) -> bool:
         return "" in tables["instruction"]
     if isinstance(payload, ev.ConstraintSet):
         before = tables["constraints"].get(payload.id)
-        return before is not None and (before.level, before.text) != (payload.level, payload.text) and (
-            before.level == "block"
+        return (
+            before is not None
+            and (before.level, before.text) != (payload.level, payload.text)
+            and (before.level == "block")
         )
     return False

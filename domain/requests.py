@@ -1,4 +1,4 @@
-"""What a caller may ask of a compile. Everything that can change the bytes of a prompt stands in here or in its inputs."""
+"""What a caller may ask of a compile: all that can change the bytes of a prompt besides the log itself."""
 
 from typing import Annotated, Any, Literal
 

@@ -4,7 +4,7 @@ An item is one line. Everything in it is data: it cannot open a section, close a
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -52,7 +52,6 @@ class Facts:
     as_of: int
     words: Wording
     classic: bool = False
-    spec: SlotSpec | None = field(default=None)
 
 
 def offered(slot: SlotName, facts: Facts) -> list[SlotItem]:
@@ -61,7 +60,9 @@ def offered(slot: SlotName, facts: Facts) -> list[SlotItem]:
     if slot != "recall":
         given = (item for result in facts.sources if result.slot == slot for item in result.items)
         found += [
-            SlotItem(slot, item.key, inline(item.text), (9, item.key), category=item.category, tags=item.tags, volatile=True)
+            SlotItem(
+                slot, item.key, inline(item.text), (9, item.key), category=item.category, tags=item.tags, volatile=True
+            )
             for item in given
         ]
     return found
@@ -212,7 +213,7 @@ def _memory(memory: Memory, relevance: float, facts: Facts) -> SlotItem:
     lasting = memory.category == "procedural" or memory.memory_kind == "procedural"
     importance = decayed(memory.importance, memory.recorded_at, facts.as_of, procedural=lasting)
     value = score(relevance, importance)
-    text = facts.words.scored.format(text=_braceless(memory.text), importance=importance, score=value)
+    text = facts.words.scored.format(text=inline(memory.text), importance=importance, score=value)
     return SlotItem(
         "recall", memory.id, text, (), (memory.event_id,), memory.recorded_at, value, memory.category, memory.tags
     )
@@ -220,13 +221,8 @@ def _memory(memory: Memory, relevance: float, facts: Facts) -> SlotItem:
 
 def _given(item: SourceItem, relevance: float, facts: Facts) -> SlotItem:
     value = score(relevance, item.importance) if item.score is None else item.score
-    text = facts.words.scored.format(text=_braceless(item.text), importance=item.importance, score=value)
+    text = facts.words.scored.format(text=inline(item.text), importance=item.importance, score=value)
     return SlotItem("recall", item.key, text, (), (), None, value, item.category, item.tags)
-
-
-def _braceless(text: str) -> str:
-    # `format` inserts values as they are; only the template's own braces are read.
-    return inline(text)
 
 
 def _current(facts: Facts) -> list[Memory]:

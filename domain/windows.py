@@ -5,7 +5,7 @@ answers, paired by id. What a compile reads is bounded by the budget, never by t
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from domain.counting import Counter
@@ -13,6 +13,8 @@ from domain.events import TextPart
 from domain.rendering.neutral import Neutral, from_message
 from domain.rows import Message, OpenCall
 from domain.state import ContextState
+from domain.text import inline
+from domain.wording import WORDINGS
 
 CANDIDATES = 64
 """Units beyond the window that a compile may still summarise; older ones are accounted for as a range."""
@@ -23,10 +25,11 @@ NEWEST = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """`seq` is that of its first message; `tokens` counts all it would add to the payload, `given` what of it is the
-    log's own, without synthetic answers."""
+    """`seq` is that of its first message, `last` of its newest. `tokens` counts all it would add to the payload,
+    `given` what of it is the log's own, without synthetic answers."""
 
     seq: int
+    last: int
     messages: tuple[Neutral, ...]
     tokens: int
     given: int
@@ -171,7 +174,11 @@ class UnitBuilder:
         for message in messages:
             if message.answers and callers:
                 continue
-            ordered.append(from_message(message, "window", self._model))
+            shown = from_message(message, "window", self._model)
+            if message.reference:
+                shown = self._labelled(shown, message.name or "")
+                tokens += self._count.neutral([shown]) - self._count.message(message)
+            ordered.append(shown)
             for call in message.calls:
                 if call.id in answers:
                     ordered.append(from_message(answers[call.id], "window"))
@@ -182,6 +189,7 @@ class UnitBuilder:
                 ordered.append(made)
         return Unit(
             seq=seq,
+            last=messages[-1].seq,
             messages=tuple(ordered),
             tokens=tokens,
             given=given,
@@ -191,17 +199,17 @@ class UnitBuilder:
             open=waiting,
         )
 
+    def _labelled(self, shown: Neutral, reference: str) -> Neutral:
+        """Material that came back on request says so: it is never taken for the user's wish."""
+        heading = WORDINGS[self._locale].expanded.format(id=inline(reference))
+        return replace(shown, parts=(TextPart(type="text", text=heading), *shown.parts))
+
     def _synthetic(self, call_id: str, message: Message) -> Neutral:
         call = self._open.get(call_id)
         pending = call is not None and not call.dead
-        text = _SYNTHETIC[self._locale][pending]
+        words = WORDINGS[self._locale]
+        text = words.pending if pending else words.no_result
         return Neutral(
             "tool", "window", (TextPart(type="text", text=text),), answers=call_id, status="ok" if pending else "error",
             sources=(message.event_id,), unit=message.unit,
         )  # fmt: skip
-
-
-_SYNTHETIC = {
-    "zh": {True: "（等待结果：调用尚未返回）", False: "（没有结果：调用已中断）"},
-    "en": {True: "(pending: the call has not returned yet)", False: "(no result: the call was interrupted)"},
-}

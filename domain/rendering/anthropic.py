@@ -1,7 +1,8 @@
 """The `anthropic` format: system, messages that strictly alternate, tools.
 
 Counted per content block, so that merging messages costs nothing: 4 tokens and those of its texts, ids, names and
-input; the system text 4 more; a reply is primed with 3; a tool costs its JSON and 8. An image costs 1,600, what the provider scales the largest one down to, and never its text.
+input; the system text 4 more; a reply is primed with 3; a tool costs its JSON and 8. An image costs 1,600, what the
+provider scales the largest one down to, and never its text.
 """
 
 import json
@@ -111,7 +112,12 @@ def count_block(block: dict[str, Any], count_text: Callable[[str], int]) -> int:
         case "text":
             return PER_BLOCK + count_text(block["text"])
         case "tool_use":
-            return PER_BLOCK + count_text(block["id"]) + count_text(block["name"]) + json_tokens(block["input"], count_text)
+            return (
+                PER_BLOCK
+                + count_text(block["id"])
+                + count_text(block["name"])
+                + json_tokens(block["input"], count_text)
+            )
         case "tool_result":
             return PER_BLOCK + count_text(block["tool_use_id"]) + count_text(block["content"])
         case "thinking":

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from domain.canonical import canonical_json
 from domain.conversation import arguments_text
-from domain.events import DataPart, ImagePart, Part, Reasoning, TextPart
+from domain.events import ImagePart, Part, Reasoning, TextPart
 from domain.rows import Call, Message
 from domain.text import well_formed
 
@@ -55,7 +55,7 @@ def text_of(part: Part) -> str:
     if isinstance(part, ImagePart):
         size = f" {part.width}x{part.height}" if part.width and part.height else ""
         return f"[image {part.media_type}{size}]"
-    return well_formed(canonical_json(part.data).decode()) if isinstance(part, DataPart) else ""
+    return well_formed(canonical_json(part.data).decode())
 
 
 def texts_of(parts: Sequence[Part]) -> list[str]:

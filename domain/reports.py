@@ -1,0 +1,187 @@
+"""The report: where every unit and item went, by which rule, and that the sums close."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from domain.anchors import Protected
+from domain.budgets import SlotFill
+from domain.counting import Counter
+from domain.modes import Mode
+from domain.rendering.neutral import Neutral
+from domain.rows import Tool
+from domain.snapshots import Layout
+from domain.sources import SourceResult
+from domain.state import ContextState
+from domain.summaries import SummaryLine
+from domain.trimming import Trimmed
+from domain.windows import History, Unit
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished compile, as the accountant sees it."""
+
+    session: ContextState
+    history: History
+    protected: Protected
+    fills: Sequence[SlotFill]
+    trimmed: Trimmed
+    messages: tuple[Neutral, ...]
+    tokens: int
+    floor: dict[str, int]
+    tools: Sequence[Tool]
+    sources: Sequence[SourceResult]
+
+
+def account(outcome: Outcome, mode: Mode, budget: int, count: Counter, parent: Layout | None) -> dict[str, Any]:
+    """The report of a compile, in the counter's tokens but for `tokens` and `budget`, which are the model's."""
+    units = _units(outcome)
+    items = [entry for fill in outcome.fills for entry in _items(fill)]
+    arrangement = outcome.trimmed.arrangement
+    return {
+        "budget": budget,
+        "tokens": count.scaled(outcome.tokens),
+        "mode": mode.name,
+        "counting": {"encoding": count.encoding, "factor": count.factor, "tokens": outcome.tokens},
+        "zones": _zones(outcome, count),
+        "floor": outcome.floor,
+        "slots": {
+            fill.slot: {"budget": fill.budget, "used": fill.used, "items": list(_items(fill))} for fill in outcome.fills
+        },
+        "units": units,
+        "ledger": ledger(units, items, outcome.session.progress.units),
+        "trim": {
+            "strategy": arrangement.strategy,
+            "cut": arrangement.layout.cut,
+            "carried": parent is not None and arrangement.layout.trims == parent.trims,
+            "rolled_back": [{"strategy": one.strategy, "failed": one.failed} for one in outcome.trimmed.rolled_back],
+        },
+        "warnings": list(_warnings(outcome, mode)),
+    }
+
+
+def ledger(units: Sequence[Entry], items: Sequence[Entry], total_units: int) -> dict[str, Any]:
+    """Units and tokens by disposition; `closes` tells that nothing is missing and nothing counted twice."""
+    found: dict[str, Any] = {"in": {"units": total_units, "items": len(items)}}
+    for disposition in ("included", "summarized", "referenced", "dropped"):
+        here = [entry for entry in units if entry["disposition"] == disposition]
+        chosen = [entry for entry in items if entry["disposition"] == disposition]
+        found[disposition] = {
+            "units": sum(entry["units"] for entry in here),
+            "items": len(chosen),
+            "tokens": sum(entry["tokens"] for entry in (*here, *chosen)),
+        }
+    names = ("included", "summarized", "referenced", "dropped")
+    found["in"]["tokens"] = sum(entry["tokens"] for entry in (*units, *items))
+    found["closes"] = (
+        sum(found[name]["units"] for name in names) == total_units
+        and sum(found[name]["items"] for name in names) == len(items)
+        and sum(found[name]["tokens"] for name in names) == found["in"]["tokens"]
+        and all(entry["tokens"] >= 0 and entry["units"] >= 0 for entry in units)
+    )
+    return found
+
+
+def _units(outcome: Outcome) -> list[Entry]:
+    """One entry per unit that the compile looked at, and one for the range before them."""
+    arrangement, protected = outcome.trimmed.arrangement, outcome.protected
+    entries = [_protected(unit, protected) for unit in protected.units]
+    entries += [
+        _entry(unit, "included", "window", "window", shortened=arrangement.shortened.get(unit.seq, 0))
+        for unit in arrangement.window
+    ]
+    entries += [_summarized(line) for line in arrangement.summary]
+    entries += [_entry(unit, "dropped", "window", "dropped") for unit in arrangement.dropped]
+    entries += [_entry(unit, "dropped", "orphan", "dropped") for unit in outcome.history.recent if unit.orphan]
+    entries += _range_before(outcome, entries)
+    return sorted(entries, key=lambda entry: (entry["from_seq"], entry["to_seq"]))
+
+
+def _protected(unit: Unit, protected: Protected) -> Entry:
+    if unit.seq == protected.anchor:
+        return _entry(unit, "included", "protected", "anchor_business", shortened=protected.shortened)
+    return _entry(unit, "included", "protected", "pinned" if unit.seq in protected.pinned else "window")
+
+
+def _summarized(line: SummaryLine) -> Entry:
+    return {
+        "from_seq": line.unit, "to_seq": line.unit, "units": 1, "events": list(line.derived_from), "tokens": line.given,
+        "after": line.tokens, "disposition": "summarized", "reason": "window", "zone": "summary",
+    }  # fmt: skip
+
+
+def _entry(unit: Unit, disposition: str, reason: str, zone: str, shortened: int = 0) -> Entry:
+    found: Entry = {
+        "from_seq": unit.seq, "to_seq": unit.seq, "units": 1, "events": list(unit.events), "role": unit.role,
+        "tokens": unit.given, "disposition": disposition, "reason": reason, "zone": zone,
+    }  # fmt: skip
+    if shortened:
+        found["shortened"] = shortened
+    return found
+
+
+def _range_before(outcome: Outcome, entries: Iterable[Entry]) -> list[Entry]:
+    """The units older than any the compile looked at, as one range, less those that are shown or summarised."""
+    recent, before = outcome.history.recent, outcome.history.before
+    if not before.units or not recent:
+        return []
+    older = [entry for entry in entries if entry["to_seq"] < recent[0].seq]
+    units = before.units - sum(entry["units"] for entry in older)
+    tokens = before.tokens - sum(entry["tokens"] for entry in older)
+    if not units:
+        return []
+    return [
+        {
+            "from_seq": 1, "to_seq": recent[0].seq - 1, "units": units, "tokens": tokens, "disposition": "dropped",
+            "reason": "window", "zone": "dropped",
+        }
+    ]  # fmt: skip
+
+
+def _items(fill: SlotFill) -> Iterable[Entry]:
+    for one in fill.placed:
+        found: Entry = {
+            "key": one.item.key,
+            "text": one.item.text[:120],
+            "events": list(one.item.events),
+            "tokens": one.tokens,
+            "disposition": "dropped" if one.reason else "included",
+            "reason": one.reason or ("protected" if one.item.protected else "fits"),
+        }
+        if one.item.score is not None:
+            found["score"] = one.item.score
+        if one.cut:
+            found["cut"] = True
+        yield found
+
+
+def _zones(outcome: Outcome, count: Counter) -> dict[str, int]:
+    """Tokens of the payload by zone. The system message is split into its anchor and its slots."""
+    by_zone: dict[str, list[Neutral]] = {}
+    for message in outcome.messages:
+        by_zone.setdefault(message.zone, []).append(message)
+    zones = {zone: count.neutral(messages) for zone, messages in by_zone.items()}
+    if "anchor_system" in zones:
+        slots = max(0, zones["anchor_system"] - outcome.floor["anchor_system"])
+        zones["slots"] = zones.get("slots", 0) + slots
+        zones["anchor_system"] -= slots
+    zones["tools"] = count.tools(outcome.tools)
+    zones["format"] = outcome.tokens - sum(zones.values())
+    return {zone: tokens for zone, tokens in zones.items() if tokens}
+
+
+def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
+    if mode.asked != mode.name:
+        yield f"unknown mode {mode.asked!r}: {mode.name} was used"
+    if outcome.protected.shortened:
+        yield f"the newest directive is over the budget: {outcome.protected.shortened} tokens of its middle were cut"
+    for seq, tokens in outcome.trimmed.arrangement.shortened.items():
+        yield f"the newest unit (seq {seq}) is over the window: {tokens} tokens of its middle were cut"
+    for result in outcome.sources:
+        if result.error:
+            yield f"source {result.source} gave nothing for {result.slot}: {result.error}"
+    for _, notice in sorted(outcome.session.tables["notices"].items()):
+        yield f"{notice.text} ({notice.count})"

@@ -1,0 +1,72 @@
+"""What a compile leaves behind: the prompt, the layout that the next prompt of its view carries on, and the hash."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from domain.canonical import content_hash
+from domain.rendering.neutral import Neutral
+from domain.summaries import SummaryLine
+
+COMPILER = "1"
+"""Version of the compiler: raised whenever the same inputs may give other bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the history is cut and what stands for the part before it. `cut` is the seq of the first unit of the
+    window; 0 means that nothing was ever cut. `trims` counts the cuts made in this view."""
+
+    cut: int = 0
+    summary: tuple[SummaryLine, ...] = ()
+    trims: int = 0
+    anchors: tuple[str | None, str | None] = (None, None)
+
+    def dump(self) -> dict[str, Any]:
+        return {
+            "cut": self.cut,
+            "summary": [line.dump() for line in self.summary],
+            "trims": self.trims,
+            "anchors": list(self.anchors),
+        }
+
+    @classmethod
+    def load(cls, data: dict[str, Any]) -> "Layout":
+        system, business = data["anchors"]
+        lines = tuple(SummaryLine.load(line) for line in data["summary"])
+        return cls(data["cut"], lines, data["trims"], (system, business))
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A compiled prompt. `tokens` counts the rendered payload in the model's tokens, as `budget` does."""
+
+    messages: tuple[Neutral, ...]
+    payload: dict[str, Any]
+    tokens: int
+    budget: int
+    mode: str
+    model: str | None
+    layout: Layout
+    provenance: list[dict[str, Any]]
+    report: dict[str, Any]
+
+    @property
+    def content_hash(self) -> str:
+        return content_hash(self.payload)
+
+
+def provenance(messages: Sequence[Neutral]) -> list[dict[str, Any]]:
+    """For every message its zone and the events that made it; where its lines have events of their own, those too."""
+    found: list[dict[str, Any]] = []
+    for place, message in enumerate(messages):
+        row: dict[str, Any] = {
+            "message": place,
+            "role": message.role,
+            "zone": message.zone,
+            "events": list(message.sources),
+        }
+        if message.lines:
+            row["lines"] = [list(events) for events in message.lines]
+        found.append(row)
+    return found
