@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from domain.modes import SLOTS, Mode, SlotSpec
 from domain.requests import CompileRequest, SlotName
 from domain.rows import SessionInfo
-from domain.slots import Facts, SlotItem, offered, refusal
+from domain.slots import Facts, SlotItem, refusal
 from domain.text import head_within
 
 RESERVE = 0.3
@@ -62,10 +62,16 @@ def item_tokens(item: SlotItem, count: Callable[[str], int]) -> int:
     return count(f"- {item.text}\n")
 
 
-def fill_slots(facts: Facts, mode: Mode, allowance: int, headers: int, count: Callable[[str], int]) -> list[SlotFill]:
+Offers = Callable[[SlotName], Sequence[SlotItem]]
+"""What a slot offers, in rank order."""
+
+
+def fill_slots(
+    facts: Facts, mode: Mode, allowance: int, headers: int, count: Callable[[str], int], offers: Offers
+) -> list[SlotFill]:
     """Fills the slots of a mode by rank within their budgets, lends what is left over, and keeps all of them together
     within `allowance` tokens; `headers` is what opening a slot costs. `block` constraints lie outside of it all."""
-    fills = [_fill(spec, facts, count) for spec in _with_constraints(mode)]
+    fills = [_fill(spec, offers(spec.slot), facts, count) for spec in _with_constraints(mode)]
     fills = _lend(fills)
     room = min(mode.global_slot_budget, allowance)
     while _cost(fills, headers) > room and (fewer := _without_last(fills)):
@@ -82,11 +88,11 @@ def _with_constraints(mode: Mode) -> Sequence[SlotSpec]:
     return (SlotSpec(slot="constraints", token_budget=0), *mode.slots)
 
 
-def _fill(spec: SlotSpec, facts: Facts, count: Callable[[str], int]) -> SlotFill:
+def _fill(spec: SlotSpec, offers: Sequence[SlotItem], facts: Facts, count: Callable[[str], int]) -> SlotFill:
     placed: list[Placed] = []
     taken: dict[str, int] = {}
     spent, full = 0, False
-    for offer in offered(spec.slot, facts):
+    for offer in offers:
         item, cut = _no_longer_than(offer, int(spec.token_budget * LONGEST_ITEM), count)
         tokens = item_tokens(item, count)
         reason = refusal(item, spec, facts, taken.get(item.ranked, 0))

@@ -6,42 +6,29 @@ what fits from the end   the window, after one atomic trim
 how it is sent           messages in order, rendered, counted, accounted for
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from domain import rendering, reports
 from domain.anchors import Protected, overflow, protect, system_anchor
 from domain.arranging import Frame, arrange, frame
-from domain.budgets import SlotFill, fill_slots, input_budget
+from domain.budgets import Offers, SlotFill, fill_slots, input_budget
+from domain.context import Context
 from domain.counting import Counter
+from domain.freezing import Frozen, freeze, is_frozen, thawed
 from domain.modes import BUILTIN_MODES, Mode, ModeSpec, resolve_mode
-from domain.requests import CompileRequest
+from domain.rendering.neutral import Neutral
+from domain.requests import CompileRequest, SlotName
 from domain.rows import Instruction, SessionInfo, Tool
-from domain.slots import Facts
+from domain.slots import Facts, SlotItem, offered
 from domain.snapshots import Layout, Prompt, provenance
-from domain.sources import SourceResult
 from domain.state import ContextState
 from domain.trimming import Arrangement, Trimmed, trim
 from domain.validation import failed_check
-from domain.windows import History
 from domain.wording import WORDINGS, Wording
 
 TAIL_RESERVE = 40
 """Tokens kept for the frame of the tail message and the seams between counted pieces."""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """All that a compile draws on, each at the seq that the request is pinned to."""
-
-    session: ContextState
-    history: History
-    subject: ContextState
-    tenant: ContextState
-    parents: tuple[ContextState, ...] = ()
-    sources: tuple[SourceResult, ...] = ()
-    as_of: int = 0
-    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,50 +71,62 @@ def compile_prompt(
     context: Context, request: CompileRequest, parent: Layout | None, count: Counter, plan: Plan
 ) -> Prompt:
     """The prompt for a request. Same inputs, same bytes. Raises ContextOverflow when the floor is over the budget."""
-    anchor = system_anchor(context.session, context.parents)
-    tools = tuple(row for _, row in sorted(context.session.tables["tools"].items()))
-    facts = _facts(context, plan)
+    desk = _desk(context, request, count, plan)
+    parent = parent if parent and parent.epoch == _epoch(context) else None
 
-    floor = _floor(anchor, facts, tools, plan, count)
-    protected = _protect(context, floor, plan, count)
-    floor_tokens = sum(floor.values()) + sum(unit.tokens for unit in protected.units)
+    floor = _floor(desk)
+    protected = _protect(desk, floor)
+    spare = plan.limit - sum(floor.values()) - sum(unit.tokens for unit in protected.units)
 
-    spare = plan.limit - floor_tokens
     allowance = max(0, int(spare * (1 - plan.mode.window_share)) - TAIL_RESERVE)
-    fills = fill_slots(facts, plan.mode, allowance, _header_tokens(plan, count), count.text)
-    around = _frame_that_fits(anchor, fills, request, plan, protected, tools, count)
+    frozen = thawed(parent.frozen if parent else None, desk.facts, plan.mode)
+    fills = fill_slots(desk.facts, plan.mode, allowance, _header_tokens(desk), count.text, _offers(desk, frozen))
+    around = _frame_that_fits(desk, fills, protected)
 
-    room = plan.limit - _fixed_tokens(around, protected, tools, count)
+    room = plan.limit - _fixed_tokens(desk, around, protected)
     if allowance < plan.mode.global_slot_budget and _wants_more(fills):
         # Slots and window share what is short; what one leaves over must not make the other shrink as budgets grow.
         room = min(room, spare - allowance)
-    trimmed = _trim(context, protected, parent, max(0, room), around, tools, plan, count)
+    trimmed = _trim(desk, protected, parent, max(0, room), around)
 
-    messages = arrange(
-        around, protected, trimmed.arrangement, _omitted(context, protected, trimmed.arrangement), plan.words
+    messages = _arranged(desk, around, protected, trimmed.arrangement)
+    payload = rendering.render(messages, desk.tools, count.format)
+    shown = (item for fill in fills for item in fill.shown)
+    layout = replace(
+        trimmed.arrangement.layout,
+        anchors=_anchor_ids(desk),
+        frozen=frozen or freeze(shown, desk.facts, plan.mode),
+        epoch=_epoch(context),
     )
-    payload = rendering.render(messages, tools, count.format)
-    layout = replace(trimmed.arrangement.layout, anchors=_anchor_ids(anchor, context.session))
-    tokens = count.payload(payload)
-    outcome = reports.Outcome(
-        context.session, context.history, protected, fills, trimmed, messages, tokens, floor, tools, context.sources
-    )
-    report = reports.account(outcome, plan.mode, plan.budget, count, parent)
+    outcome = reports.Outcome(context, protected, fills, trimmed, messages, payload, floor, desk.tools)
     return Prompt(
         messages=messages,
         payload=payload,
-        tokens=count.scaled(tokens),
+        tokens=count.scaled(count.payload(payload)),
         budget=plan.budget,
         mode=plan.mode.name,
         model=plan.model,
         layout=layout,
         provenance=provenance(messages),
-        report=report,
+        report=reports.account(outcome, plan.mode, plan.budget, count, parent),
     )
 
 
-def _facts(context: Context, plan: Plan) -> Facts:
-    return Facts(
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """What every step of one compile has before it."""
+
+    context: Context
+    request: CompileRequest
+    count: Counter
+    plan: Plan
+    facts: Facts
+    anchor: Instruction | None
+    tools: tuple[Tool, ...]
+
+
+def _desk(context: Context, request: CompileRequest, count: Counter, plan: Plan) -> _Desk:
+    facts = Facts(
         session=context.session,
         subject=context.subject,
         tenant=context.tenant,
@@ -138,102 +137,106 @@ def _facts(context: Context, plan: Plan) -> Facts:
         words=plan.words,
         classic=plan.mode.classic,
     )
+    tools = tuple(row for _, row in sorted(context.session.tables["tools"].items()))
+    return _Desk(context, request, count, plan, facts, system_anchor(context.session, context.parents), tools)
 
 
-def _floor(
-    anchor: Instruction | None, facts: Facts, tools: tuple[Tool, ...], plan: Plan, count: Counter
-) -> dict[str, int]:
+def _epoch(context: Context) -> tuple[int, ...]:
+    """What layouts go stale with: rollbacks and redactions in any of the streams."""
+    states = (context.session, context.subject, context.tenant, *context.parents)
+    return tuple(state.progress.refolds for state in states)
+
+
+def _floor(desk: _Desk) -> dict[str, int]:
     """Tokens of each part that is reserved first, besides the protected units."""
-    bare = _system_tokens(frame(anchor, (), plan.mode, plan.words, 0), count)
-    ruled = _system_tokens(frame(anchor, _blocks_only(facts, plan, count), plan.mode, plan.words, 0), count)
-    examples = count.neutral(frame(anchor, (), plan.mode, plan.words, 0).few_shot)
+    mode, words, count = desk.plan.mode, desk.plan.words, desk.count
+    nothing = replace(mode, slots=())
+    blocks = fill_slots(desk.facts, nothing, 0, 0, count.text, _offers(desk, None))
+    bare, ruled = frame(desk.anchor, (), mode, words, 0), frame(desk.anchor, blocks, mode, words, 0)
     return {
         "format": count.base,
-        "anchor_system": bare,
-        "constraints": ruled - bare,
-        "tools": count.tools(tools),
-        "few_shot": examples,
+        "anchor_system": _system_tokens(bare, count),
+        "constraints": _system_tokens(ruled, count) - _system_tokens(bare, count),
+        "tools": count.tools(desk.tools),
+        "few_shot": count.neutral(bare.few_shot),
     }
-
-
-def _blocks_only(facts: Facts, plan: Plan, count: Counter) -> list[SlotFill]:
-    nothing = replace(plan.mode, slots=())
-    return fill_slots(facts, nothing, 0, 0, count.text)
 
 
 def _system_tokens(around: Frame, count: Counter) -> int:
     return count.neutral([around.system]) if around.system else 0
 
 
-def _protect(context: Context, floor: Mapping[str, int], plan: Plan, count: Counter) -> Protected:
-    units = (*context.history.protected, *context.history.recent)
-    return protect(units, context.session, floor, plan.limit, count, plan.words)
+def _protect(desk: _Desk, floor: Mapping[str, int]) -> Protected:
+    history = desk.context.history
+    units = (*history.protected, *history.recent)
+    return protect(units, desk.context.session, floor, desk.plan.limit, desk.count, desk.plan.words)
 
 
-def _header_tokens(plan: Plan, count: Counter) -> int:
-    titles = [plan.words.title(spec.slot) for spec in plan.mode.slots]
-    return max((count.text(f"\n\n{title}\n- {plan.words.none}\n") for title in titles), default=0)
+def _offers(desk: _Desk, frozen: Frozen | None) -> Offers:
+    """What each slot offers now, with what the run froze in the place of what it would offer anew."""
+
+    def offers(slot: SlotName) -> list[SlotItem]:
+        found = offered(slot, desk.facts)
+        if frozen is None:
+            return found
+        kept = [item for item in frozen.items if item.slot == slot]
+        return [*kept, *(item for item in found if not is_frozen(item, desk.plan.mode))]
+
+    return offers
 
 
-def _wants_more(fills: list[SlotFill]) -> bool:
+def _header_tokens(desk: _Desk) -> int:
+    words = desk.plan.words
+    titles = [words.title(spec.slot) for spec in desk.plan.mode.slots]
+    return max((desk.count.text(f"\n\n{title}\n- {words.none}\n") for title in titles), default=0)
+
+
+def _wants_more(fills: Sequence[SlotFill]) -> bool:
     return any(one.reason == "global_budget" for fill in fills for one in fill.placed)
 
 
-def _frame_that_fits(
-    anchor: Instruction | None,
-    fills: list[SlotFill],
-    request: CompileRequest,
-    plan: Plan,
-    protected: Protected,
-    tools: tuple[Tool, ...],
-    count: Counter,
-) -> Frame:
+def _frame_that_fits(desk: _Desk, fills: Sequence[SlotFill], protected: Protected) -> Frame:
     """The frame with the slots and as many of the repeated core rules as fit."""
-    wanted = request.overrides.reinforce_limit if request.overrides.reinforce_rules is not False else 0
+    overrides, needs = desk.request.overrides, 0
+    wanted = overrides.reinforce_limit if overrides.reinforce_rules is not False else 0
     for reinforced in range(wanted, -1, -1):
-        around = frame(anchor, fills, plan.mode, plan.words, reinforced)
-        needs = _fixed_tokens(around, protected, tools, count)
-        if needs <= plan.limit:
+        around = frame(desk.anchor, fills, desk.plan.mode, desk.plan.words, reinforced)
+        needs = _fixed_tokens(desk, around, protected)
+        if needs <= desk.plan.limit:
             return around
-    raise overflow({"fixed": needs}, plan.limit, count)
+    raise overflow({"fixed": needs}, desk.plan.limit, desk.count)
 
 
-def _fixed_tokens(around: Frame, protected: Protected, tools: tuple[Tool, ...], count: Counter) -> int:
+def _fixed_tokens(desk: _Desk, around: Frame, protected: Protected) -> int:
     """What the prompt needs before any of the history that may be cut."""
     opening = (around.system,) if around.system else ()
     kept = tuple(message for unit in protected.units for message in unit.messages)
-    return count.payload(rendering.render((*opening, *around.few_shot, *kept, *around.tail), tools, count.format))
+    messages = (*opening, *around.few_shot, *kept, *around.tail)
+    return desk.count.payload(rendering.render(messages, desk.tools, desk.count.format))
 
 
-def _trim(
-    context: Context,
-    protected: Protected,
-    parent: Layout | None,
-    room: int,
-    around: Frame,
-    tools: tuple[Tool, ...],
-    plan: Plan,
-    count: Counter,
-) -> Trimmed:
+def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, around: Frame) -> Trimmed:
+    plan, count = desk.plan, desk.count
+
     def check(attempt: Arrangement) -> str | None:
-        omitted = _omitted(context, protected, attempt)
-        messages = arrange(around, protected, attempt, omitted, plan.words)
-        return failed_check(messages, attempt, protected, tools, plan.limit, count)
+        messages = _arranged(desk, around, protected, attempt)
+        return failed_check(messages, attempt, protected, desk.tools, plan.limit, count)
 
-    low_water = plan.mode.low_water
-    found = trim(context.history, protected, parent, room, low_water, count, plan.locale, check)
+    found = trim(desk.context.history, protected, parent, room, plan.mode.low_water, count, plan.locale, check)
     if found is None:
         raise overflow({"fixed": plan.limit - room + 1}, plan.limit, count)
     return found
 
 
-def _omitted(context: Context, protected: Protected, attempt: Arrangement) -> int:
-    """How many units are neither shown nor summarised."""
+def _arranged(desk: _Desk, around: Frame, protected: Protected, attempt: Arrangement) -> tuple[Neutral, ...]:
+    """The messages in order; the summary says how many units are neither shown nor summarised."""
+    history = desk.context.history
     shown = len(attempt.window) + len(protected.units) + len(attempt.summary)
-    orphans = sum(unit.orphan for unit in context.history.recent)
-    return context.history.before.units + len(context.history.recent) - shown - orphans
+    orphans = sum(unit.orphan for unit in history.recent)
+    omitted = history.before.units + len(history.recent) - shown - orphans
+    return arrange(around, protected, attempt, omitted, desk.plan.words)
 
 
-def _anchor_ids(anchor: Instruction | None, session: ContextState) -> tuple[str | None, str | None]:
-    business = session.one("business")
-    return anchor.event_id if anchor else None, business.event_id if business else None
+def _anchor_ids(desk: _Desk) -> tuple[str | None, str | None]:
+    business = desk.context.session.one("business")
+    return desk.anchor.event_id if desk.anchor else None, business.event_id if business else None

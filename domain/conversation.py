@@ -107,9 +107,10 @@ def _answered(waiting: Iterable[OpenCall], told: ev.ToolResult) -> OpenCall | No
 
     An answer without an id takes the first waiting call of its tool's name, else the first of the newest unit.
     """
-    calls = [call for call in waiting if call.raw_id == told.call_id]
-    if not calls and not told.call_id:
-        calls = [call for call in waiting if told.name in (None, call.name)]
+    open_calls = list(waiting)
+    calls = [call for call in open_calls if call.raw_id == told.call_id]
+    if not told.call_id:
+        calls = [call for call in calls or open_calls if told.name in (None, call.name)] or calls
     if not calls:
         return None
     newest = max(call.unit for call in calls)

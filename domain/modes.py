@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -70,7 +70,7 @@ class SlotSpec(Value):
 
 class ModeSpec(Value):
     slots: tuple[SlotSpec, ...]
-    freeze: str | None = None
+    freeze: Literal["run"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,7 @@ class Mode:
     global_slot_budget: int
     window_share: float
     low_water: float
+    freeze: bool = False
 
     def place(self, slot: SlotName, *, volatile: bool) -> Place:
         """Where a slot's items stand: stable ones in the prefix, volatile ones at the tail, unless told otherwise."""
@@ -121,6 +122,7 @@ def resolve_mode(asked: str | None, modes: Mapping[str, ModeSpec], request: Comp
         ),
         window_share=WINDOW_SHARE if overrides.window_share is None else overrides.window_share,
         low_water=LOW_WATER if overrides.low_water is None else overrides.low_water,
+        freeze=modes[name].freeze == "run",
     )
 
 

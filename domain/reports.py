@@ -6,16 +6,15 @@ from typing import Any
 
 from domain.anchors import Protected
 from domain.budgets import SlotFill
+from domain.context import Context
 from domain.counting import Counter
 from domain.modes import Mode
 from domain.rendering.neutral import Neutral
 from domain.rows import Tool
 from domain.snapshots import Layout
-from domain.sources import SourceResult
-from domain.state import ContextState
 from domain.summaries import SummaryLine
 from domain.trimming import Trimmed
-from domain.windows import History, Unit
+from domain.windows import Unit
 
 Entry = dict[str, Any]
 
@@ -24,35 +23,33 @@ Entry = dict[str, Any]
 class Outcome:
     """A finished compile, as the accountant sees it."""
 
-    session: ContextState
-    history: History
+    context: Context
     protected: Protected
     fills: Sequence[SlotFill]
     trimmed: Trimmed
     messages: tuple[Neutral, ...]
-    tokens: int
+    payload: dict[str, Any]
     floor: dict[str, int]
     tools: Sequence[Tool]
-    sources: Sequence[SourceResult]
 
 
 def account(outcome: Outcome, mode: Mode, budget: int, count: Counter, parent: Layout | None) -> dict[str, Any]:
     """The report of a compile, in the counter's tokens but for `tokens` and `budget`, which are the model's."""
-    units = _units(outcome)
+    units, tokens = _units(outcome), count.payload(outcome.payload)
     items = [entry for fill in outcome.fills for entry in _items(fill)]
     arrangement = outcome.trimmed.arrangement
     return {
         "budget": budget,
-        "tokens": count.scaled(outcome.tokens),
+        "tokens": count.scaled(tokens),
         "mode": mode.name,
-        "counting": {"encoding": count.encoding, "factor": count.factor, "tokens": outcome.tokens},
-        "zones": _zones(outcome, count),
+        "counting": {"encoding": count.encoding, "factor": count.factor, "tokens": tokens},
+        "zones": _zones(outcome, count, tokens),
         "floor": outcome.floor,
         "slots": {
             fill.slot: {"budget": fill.budget, "used": fill.used, "items": list(_items(fill))} for fill in outcome.fills
         },
         "units": units,
-        "ledger": ledger(units, items, outcome.session.progress.units),
+        "ledger": ledger(units, items, outcome.context.session.progress.units),
         "trim": {
             "strategy": arrangement.strategy,
             "cut": arrangement.layout.cut,
@@ -95,7 +92,7 @@ def _units(outcome: Outcome) -> list[Entry]:
     ]
     entries += [_summarized(line) for line in arrangement.summary]
     entries += [_entry(unit, "dropped", "window", "dropped") for unit in arrangement.dropped]
-    entries += [_entry(unit, "dropped", "orphan", "dropped") for unit in outcome.history.recent if unit.orphan]
+    entries += [_entry(unit, "dropped", "orphan", "dropped") for unit in outcome.context.history.recent if unit.orphan]
     entries += _range_before(outcome, entries)
     return sorted(entries, key=lambda entry: (entry["from_seq"], entry["to_seq"]))
 
@@ -125,7 +122,7 @@ def _entry(unit: Unit, disposition: str, reason: str, zone: str, shortened: int 
 
 def _range_before(outcome: Outcome, entries: Iterable[Entry]) -> list[Entry]:
     """The units older than any the compile looked at, as one range, less those that are shown or summarised."""
-    recent, before = outcome.history.recent, outcome.history.before
+    recent, before = outcome.context.history.recent, outcome.context.history.before
     if not before.units or not recent:
         return []
     older = [entry for entry in entries if entry["to_seq"] < recent[0].seq]
@@ -158,7 +155,7 @@ def _items(fill: SlotFill) -> Iterable[Entry]:
         yield found
 
 
-def _zones(outcome: Outcome, count: Counter) -> dict[str, int]:
+def _zones(outcome: Outcome, count: Counter, tokens: int) -> dict[str, int]:
     """Tokens of the payload by zone. The system message is split into its anchor and its slots."""
     by_zone: dict[str, list[Neutral]] = {}
     for message in outcome.messages:
@@ -169,8 +166,8 @@ def _zones(outcome: Outcome, count: Counter) -> dict[str, int]:
         zones["slots"] = zones.get("slots", 0) + slots
         zones["anchor_system"] -= slots
     zones["tools"] = count.tools(outcome.tools)
-    zones["format"] = outcome.tokens - sum(zones.values())
-    return {zone: tokens for zone, tokens in zones.items() if tokens}
+    zones["format"] = tokens - sum(zones.values())
+    return {zone: spent for zone, spent in zones.items() if spent}
 
 
 def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
@@ -178,10 +175,12 @@ def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
         yield f"unknown mode {mode.asked!r}: {mode.name} was used"
     if outcome.protected.shortened:
         yield f"the newest directive is over the budget: {outcome.protected.shortened} tokens of its middle were cut"
+    if masked := [message.unit for message in outcome.messages if message.masked]:
+        yield f"secrets were masked in the units at seq {', '.join(map(str, masked))}"
     for seq, tokens in outcome.trimmed.arrangement.shortened.items():
         yield f"the newest unit (seq {seq}) is over the window: {tokens} tokens of its middle were cut"
-    for result in outcome.sources:
+    for result in outcome.context.sources:
         if result.error:
             yield f"source {result.source} gave nothing for {result.slot}: {result.error}"
-    for _, notice in sorted(outcome.session.tables["notices"].items()):
+    for _, notice in sorted(outcome.context.session.tables["notices"].items()):
         yield f"{notice.text} ({notice.count})"

@@ -16,12 +16,14 @@ Role = Literal["user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the fold has come: `units` and `messages` count what the window ever held."""
+    """How far the fold has come. `units` and `messages` count what the window ever held, `refolds` the rollbacks and
+    redactions in force: what was derived under another count of them is stale."""
 
     head: int = 0
     recorded_at: int = 0
     units: int = 0
     messages: int = 0
+    refolds: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,20 @@ An item is one line. Everything in it is data: it cannot open a section, close a
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Any
 
 from domain.canonical import canonical_json
-from domain.modes import Mode, SlotSpec
+from domain.masking import masker
+from domain.modes import SlotSpec
 from domain.recall import FORGOTTEN, decayed, relevances, score
 from domain.requests import SlotName
 from domain.rows import Memory, Plan, RecentCall
 from domain.sources import SourceItem, SourceResult
 from domain.state import ContextState
 from domain.text import inline
-from domain.wording import Wording, clock_time
+from domain.wording import Wording, clock_time, moment
 
 HOUR = 3_600_000_000
 
@@ -65,7 +66,8 @@ def offered(slot: SlotName, facts: Facts) -> list[SlotItem]:
             )
             for item in given
         ]
-    return found
+    mask = masker(facts.session)
+    return [item if (text := mask(item.text)) == item.text else replace(item, text=text) for item in found]
 
 
 def constraints(facts: Facts) -> Iterator[SlotItem]:
@@ -229,8 +231,15 @@ def _current(facts: Facts) -> list[Memory]:
     """Memories in force: one current truth per subject and predicate, none that was closed or has run out."""
     found: list[Memory] = []
     for state in (facts.session, facts.subject, facts.tenant):
-        found += [memory for memory in state.rows("memories") if memory.closed_by is None]
+        found += [memory for memory in state.rows("memories") if _in_force(memory, facts.as_of)]
     return found
+
+
+def _in_force(memory: Memory, as_of: int) -> bool:
+    if memory.closed_by is not None:
+        return False
+    begins, ends = moment(memory.valid_from), moment(memory.valid_to)
+    return (begins is None or begins <= as_of) and (ends is None or as_of < ends)
 
 
 def _value_text(value: Any) -> str:
@@ -262,7 +271,3 @@ def refusal(item: SlotItem, spec: SlotSpec, facts: Facts, taken: int) -> str | N
     if spec.top_k and item.slot not in ("constraints", "planner") and taken >= spec.top_k:
         return "top_k"
     return None
-
-
-def specs_of(mode: Mode) -> dict[SlotName, SlotSpec]:
-    return {spec.slot: spec for spec in mode.slots}

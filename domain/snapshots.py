@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.canonical import content_hash
+from domain.freezing import Frozen
 from domain.rendering.neutral import Neutral
 from domain.summaries import SummaryLine
 
@@ -15,12 +16,15 @@ COMPILER = "1"
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Where the history is cut and what stands for the part before it. `cut` is the seq of the first unit of the
-    window; 0 means that nothing was ever cut. `trims` counts the cuts made in this view."""
+    window; 0 means that nothing was ever cut. `trims` counts the cuts made in this view, `frozen` holds the slot items
+    that stay as they are for the rest of a run, and `epoch` what the layout is stale without."""
 
     cut: int = 0
     summary: tuple[SummaryLine, ...] = ()
     trims: int = 0
     anchors: tuple[str | None, str | None] = (None, None)
+    frozen: Frozen | None = None
+    epoch: tuple[int, ...] = ()
 
     def dump(self) -> dict[str, Any]:
         return {
@@ -28,13 +32,16 @@ class Layout:
             "summary": [line.dump() for line in self.summary],
             "trims": self.trims,
             "anchors": list(self.anchors),
+            "frozen": self.frozen.dump() if self.frozen else None,
+            "epoch": list(self.epoch),
         }
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> "Layout":
         system, business = data["anchors"]
         lines = tuple(SummaryLine.load(line) for line in data["summary"])
-        return cls(data["cut"], lines, data["trims"], (system, business))
+        frozen = Frozen.load(data["frozen"]) if data["frozen"] else None
+        return cls(data["cut"], lines, data["trims"], (system, business), frozen, tuple(data["epoch"]))
 
 
 @dataclass(frozen=True, slots=True)

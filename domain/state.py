@@ -9,6 +9,7 @@ from typing import Any
 
 from domain import reducers
 from domain.events import Event, UnknownPayload
+from domain.history import REFOLDING_KINDS
 from domain.reducers import Change
 from domain.rows import LOOKED_UP, TABLES, Lookups, Progress
 
@@ -78,6 +79,7 @@ def changes(state: ContextState, event: Event) -> list[Change]:
                 recorded_at=event.recorded_at,
                 units=progress.units + sum(row.unit == row.seq for row in begun),
                 messages=progress.messages + len(begun),
+                refolds=progress.refolds + (event.kind in REFOLDING_KINDS),
             ),
         )
     )

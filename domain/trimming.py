@@ -108,10 +108,9 @@ def _begin(history: History, protected: Protected, parent: Layout | None) -> _Be
         for line in (parent.summary if parent else ())
         if line.unit not in protected.seqs and line.unit not in fresh
     )
-    listed = {line.unit for line in lines}
     return _Begun(
         units=tuple(unit for unit in free if unit.seq in fresh),
-        gone=tuple(unit for unit in free if unit.seq not in fresh and unit.seq not in listed),
+        gone=tuple(unit for unit in free if unit.seq not in fresh),
         lines=lines,
         cut=cut,
         trims=parent.trims if parent else 0,
@@ -125,7 +124,8 @@ def _ladder(begun: _Begun, room: int, low_water: float, count: Counter, locale: 
     """Ever stronger cuts: none, the summary at its full size, none of it, a tighter target, and at last no window."""
     spent = sum(unit.tokens for unit in begun.units) + sum(line.tokens for line in begun.lines)
     if begun.complete and spent <= room:
-        yield Arrangement(begun.units, begun.lines, begun.gone, Layout(begun.cut, begun.lines, begun.trims))
+        dropped = _unlisted(begun.gone, begun.lines)
+        yield Arrangement(begun.units, begun.lines, dropped, Layout(begun.cut, begun.lines, begun.trims))
     target = int(room * low_water) if begun.carried else room
     for strategy, share in (("summary", 1.0), ("drop", 1.0), ("drop", TIGHTER), ("drop", 0.0))[: MAX_ROUNDS - 1]:
         yield _cut(begun, max(0, int(target * share)), strategy, count, locale)
@@ -143,16 +143,21 @@ def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str)
             shortened[smaller.seq] = begun.units[-1].tokens - smaller.tokens
     gone = begun.units[: len(begun.units) - len(window)]
     lines = _summarise(begun.lines, gone, reserve, locale, count) if reserve else ()
-    kept = {line.unit for line in lines}
     cut = next((unit.seq for unit in window if unit.seq >= begun.cut), begun.newest + 1)
     return Arrangement(
         window=window,
         summary=lines,
-        dropped=tuple(unit for unit in (*begun.gone, *gone) if unit.seq not in kept),
+        dropped=_unlisted((*begun.gone, *gone), lines),
         layout=Layout(cut, lines, begun.trims + 1),
         strategy=strategy,
         shortened=shortened,
     )
+
+
+def _unlisted(gone: Sequence[Unit], lines: Sequence[SummaryLine]) -> tuple[Unit, ...]:
+    """Of the units that went, those that no line of the summary stands for."""
+    listed = {line.unit for line in lines}
+    return tuple(unit for unit in gone if unit.seq not in listed)
 
 
 def _suffix(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from domain.counting import Counter
 from domain.events import TextPart
-from domain.rendering.neutral import Neutral, from_message
+from domain.masking import masked_call, masked_parts, masker
+from domain.rendering.neutral import Neutral, from_message, same_model
 from domain.rows import Message, OpenCall
 from domain.state import ContextState
 from domain.text import inline
@@ -156,6 +157,7 @@ class UnitBuilder:
         self._count = count
         self._locale = locale
         self._model = model
+        self._mask = masker(state)
 
     def units(self, messages: Iterable[Message]) -> list[Unit]:
         """The units of these messages, oldest first."""
@@ -166,50 +168,53 @@ class UnitBuilder:
 
     def _unit(self, seq: int, messages: list[Message]) -> Unit:
         messages.sort(key=lambda message: message.seq)
-        callers = [message for message in messages if message.calls]
-        answers = {message.answers: message for message in messages if message.role == "tool" and message.answers}
-        ordered: list[Neutral] = []
-        waiting = False
-        given = tokens = sum(map(self._count.message, messages))
+        calls = {call.id for message in messages for call in message.calls}
+        answers = {message.answers: message for message in messages if message.answers in calls}
+        ordered: list[tuple[Neutral, int]] = []
         for message in messages:
-            if message.answers and callers:
-                continue
-            shown = from_message(message, "window", self._model)
-            if message.reference:
-                shown = self._labelled(shown, message.name or "")
-                tokens += self._count.neutral([shown]) - self._count.message(message)
-            ordered.append(shown)
+            if message.answers not in calls:
+                ordered.append(self._shown(message))
             for call in message.calls:
-                if call.id in answers:
-                    ordered.append(from_message(answers[call.id], "window"))
-                    continue
-                made = self._synthetic(call.id, message)
-                waiting |= call.id in self._open and not self._open[call.id].dead
-                tokens += self._count.neutral([made])
-                ordered.append(made)
+                answer = answers.get(call.id)
+                ordered.append(self._shown(answer) if answer else self._synthetic(call.id, message))
         return Unit(
             seq=seq,
             last=messages[-1].seq,
-            messages=tuple(ordered),
-            tokens=tokens,
-            given=given,
+            messages=tuple(message for message, _ in ordered),
+            tokens=sum(tokens for _, tokens in ordered),
+            given=sum(map(self._count.message, messages)),
             events=tuple(name for message in messages for name in (message.event_id, *message.also)),
             role=messages[0].role,
             orphan=all(message.role == "tool" for message in messages),
-            open=waiting,
+            open=any(name in self._open and not self._open[name].dead for name in calls - set(answers)),
         )
 
-    def _labelled(self, shown: Neutral, reference: str) -> Neutral:
-        """Material that came back on request says so: it is never taken for the user's wish."""
-        heading = WORDINGS[self._locale].expanded.format(id=inline(reference))
-        return replace(shown, parts=(TextPart(type="text", text=heading), *shown.parts))
+    def _shown(self, message: Message) -> tuple[Neutral, int]:
+        """The message as a prompt shows it, and its tokens: as it came, but for secrets, reasoning that another model
+        signed, and a heading over material that came back on request."""
+        plain = from_message(message, "window")
+        shown = self._masked(plain)
+        if message.reasoning and not same_model(message, self._model):
+            shown = replace(shown, reasoning=())
+        if message.reference:
+            heading = WORDINGS[self._locale].expanded.format(id=inline(message.name or ""))
+            shown = replace(shown, parts=(TextPart(type="text", text=heading), *shown.parts))
+        return shown, self._count.message(message) if shown is plain else self._count.neutral([shown])
 
-    def _synthetic(self, call_id: str, message: Message) -> Neutral:
+    def _masked(self, message: Neutral) -> Neutral:
+        parts = masked_parts(message.parts, self._mask)
+        calls = tuple(masked_call(call, self._mask) for call in message.calls)
+        if parts is message.parts and calls == message.calls:
+            return message
+        return replace(message, parts=parts, calls=calls, masked=True)
+
+    def _synthetic(self, call_id: str, message: Message) -> tuple[Neutral, int]:
         call = self._open.get(call_id)
         pending = call is not None and not call.dead
         words = WORDINGS[self._locale]
         text = words.pending if pending else words.no_result
-        return Neutral(
+        made = Neutral(
             "tool", "window", (TextPart(type="text", text=text),), answers=call_id, status="ok" if pending else "error",
             sources=(message.event_id,), unit=message.unit,
         )  # fmt: skip
+        return made, self._count.neutral([made])

@@ -131,3 +131,15 @@ def clock_time(at: int, as_of: int, zone: str | None) -> str:
     then = datetime.fromtimestamp(at / 1_000_000, place or UTC)
     today = datetime.fromtimestamp(as_of / 1_000_000, place or UTC)
     return then.strftime("%H:%M" if then.date() == today.date() else "%Y-%m-%d %H:%M")
+
+
+def moment(text: str | None) -> int | None:
+    """An ISO 8601 time as microseconds UTC, one without a zone taken as UTC; None for what is no time."""
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    found = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return round(found.timestamp() * 1_000_000)

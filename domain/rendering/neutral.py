@@ -29,12 +29,12 @@ class Neutral:
     reasoning: tuple[Reasoning, ...] = ()
     sources: tuple[str, ...] = ()
     unit: int | None = None
+    masked: bool = False
     lines: tuple[tuple[str, ...], ...] = field(default=())
 
 
-def from_message(message: Message, zone: str, model: str | None = None) -> Neutral:
-    """The message in its own role, unchanged. Reasoning made by another model is dropped whole."""
-    same_model = model is None or message.model is None or message.model == model
+def from_message(message: Message, zone: str) -> Neutral:
+    """The message in its own role, unchanged."""
     return Neutral(
         role=message.role,
         zone=zone,
@@ -42,10 +42,15 @@ def from_message(message: Message, zone: str, model: str | None = None) -> Neutr
         calls=message.calls,
         answers=message.answers,
         status=message.status,
-        reasoning=message.reasoning if same_model else (),
+        reasoning=message.reasoning,
         sources=(message.event_id, *message.also),
         unit=message.unit,
     )
+
+
+def same_model(message: Message, model: str | None) -> bool:
+    """Whether reasoning of this message may go to `model`: a signature holds for the model that made it alone."""
+    return model is None or message.model is None or message.model == model
 
 
 def text_of(part: Part) -> str:
