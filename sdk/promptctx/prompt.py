@@ -55,9 +55,7 @@ class PromptData:
         """The whole prompt for reading: the `text` format as it is, other formats message by message."""
         if "text" in self.payload:
             return str(self.payload["text"])
-        system = [("system", self.payload["system"])] if self.payload.get("system") else []
-        spoken = [(str(message.get("role", "")), _shown(message)) for message in self.messages]
-        return "\n\n".join(f"[{role}]\n{said}" for role, said in [*system, *spoken])
+        return "\n\n".join(f"[{role}]\n{said}" for role, said in transcript(self))
 
     def _openai(self, model: str | None) -> dict[str, Any]:
         named = {"model": model or self.model} if model or self.model else {}
@@ -67,6 +65,14 @@ class PromptData:
         named = {"model": model or self.model} if model or self.model else {}
         given = {key: self.payload[key] for key in ("system", "tools") if self.payload.get(key)}
         return {**named, "max_tokens": max_tokens, "messages": self.messages, **given}
+
+
+def transcript(prompt: PromptData) -> list[tuple[str, str]]:
+    """Role and readable text of each message; the `text` format is one."""
+    if "text" in prompt.payload:
+        return [("text", str(prompt.payload["text"]))]
+    system = [("system", str(prompt.payload["system"]))] if prompt.payload.get("system") else []
+    return system + [(str(message.get("role", "")), _shown(message)) for message in prompt.messages]
 
 
 def _shown(message: Mapping[str, Any]) -> str:

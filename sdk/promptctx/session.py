@@ -5,13 +5,13 @@ options; its id is its content, so that opening the same session again adds noth
 """
 
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeAlias, Unpack
 
 from promptctx import _calls, errors
 from promptctx._http import AsyncSender, Call, Sender, Steps, T
-from promptctx._track import Draft, EventOptions, SessionOptions, Track, content_draft, draft
+from promptctx._track import Draft, EventOptions, SessionOptions, Track, content_draft, draft, new_id
 from promptctx.prompt import AsyncJob, Format, Job
 from promptctx.values import Document, EventRecord, JobState, Page, PromptInfo, Receipt, State
 from promptctx.verbs import Verbs
@@ -127,6 +127,15 @@ class Session(_Shared, Verbs[Receipt]):
         """`with s.batch() as b:` sends what `b` was told in one request, all or nothing."""
         return Batch(self._sender, self._track, expected_seq)
 
+    def append(self, events: Sequence[Mapping[str, Any]], *, expected_seq: int | None = None) -> tuple[Receipt, ...]:
+        """Events as the HTTP API takes them, in one request, all or none; those without an id get one."""
+        made = [{"event_id": new_id(), **event} for event in events]
+        return self._sender.run(self._track.append(made, expected_seq))
+
+    def head(self) -> int:
+        """The number of the session's newest event, as the server has it."""
+        return self._sender.send(_calls.head(self.id))
+
     def compile(
         self,
         *,
@@ -180,10 +189,14 @@ class Session(_Shared, Verbs[Receipt]):
         to_seq: int | None = None,
         scope: Literal["session", "memory_kept"] = "session",
         reason: str = "",
+        loosen: bool = False,
         **options: Unpack[EventOptions],
     ) -> Receipt:
-        """Let what came after a prompt version, or after a seq, count no longer. The log keeps it."""
-        payload = {"scope": scope, "reason": reason}
+        """Let what came after a prompt version, or after a seq, count no longer. The log keeps it.
+
+        Rules set since then stay in force unless `loosen` is given, which needs the scope `policy`.
+        """
+        payload = {"scope": scope, "reason": reason, "loosen": loosen}
         return self._sender.run(_rollback(self._track, to_seq, to_version, payload, options))
 
     def fork(self, session_id: str, *, at_seq: int | None = None, **options: Unpack[SessionOptions]) -> "Session":
@@ -218,6 +231,17 @@ class AsyncSession(_Shared, Verbs[Coroutine[Any, Any, Receipt]]):
     def batch(self, *, expected_seq: int | None = None) -> AsyncBatch:
         """`async with s.batch() as b:` sends what `b` was told in one request, all or nothing."""
         return AsyncBatch(self._sender, self._track, expected_seq)
+
+    async def append(
+        self, events: Sequence[Mapping[str, Any]], *, expected_seq: int | None = None
+    ) -> tuple[Receipt, ...]:
+        """Events as the HTTP API takes them, in one request, all or none; those without an id get one."""
+        made = [{"event_id": new_id(), **event} for event in events]
+        return await self._sender.run(self._track.append(made, expected_seq))
+
+    async def head(self) -> int:
+        """The number of the session's newest event, as the server has it."""
+        return await self._sender.send(_calls.head(self.id))
 
     async def compile(
         self,
@@ -272,10 +296,14 @@ class AsyncSession(_Shared, Verbs[Coroutine[Any, Any, Receipt]]):
         to_seq: int | None = None,
         scope: Literal["session", "memory_kept"] = "session",
         reason: str = "",
+        loosen: bool = False,
         **options: Unpack[EventOptions],
     ) -> Receipt:
-        """Let what came after a prompt version, or after a seq, count no longer. The log keeps it."""
-        payload = {"scope": scope, "reason": reason}
+        """Let what came after a prompt version, or after a seq, count no longer. The log keeps it.
+
+        Rules set since then stay in force unless `loosen` is given, which needs the scope `policy`.
+        """
+        payload = {"scope": scope, "reason": reason, "loosen": loosen}
         return await self._sender.run(_rollback(self._track, to_seq, to_version, payload, options))
 
     async def fork(
