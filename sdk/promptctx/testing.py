@@ -21,12 +21,12 @@ _SLOTS = ("constraints", "planner", "task_memory", "tool_state", "profile", "rec
 
 
 class FakeServer(httpx2.MockTransport):
-    """`faults` are raised or answered, one per request, before anything is done; `worker=False` finishes no job."""
+    """Each of `faults` is raised or answered in place of one request's work; `worker=False` finishes no job."""
 
     def __init__(self, *, worker: bool = True) -> None:
         super().__init__(self._handle)
         self.worker = worker
-        self.faults: list[Exception | httpx2.Response] = []
+        self.faults: list[Exception | httpx2.Response | None] = []
         self.requests: list[httpx2.Request] = []
         self.started: dict[str, Json] = {}
         self.streams: dict[tuple[str, str], list[Json]] = {}

@@ -1,5 +1,7 @@
 """The client raises what the server says, under the same names."""
 
+from typing import Any
+
 import pytest
 
 from domain import errors as server
@@ -8,7 +10,7 @@ from promptctx import errors as client
 CLIENT_ONLY = {"ServerUnavailable"}
 
 
-def tree(base: type) -> dict[str, type]:
+def tree(base: Any) -> dict[str, Any]:
     return {kind.__name__: kind for kind in base.__subclasses__()}
 
 
@@ -55,7 +57,8 @@ def test_a_code_of_a_newer_server_keeps_its_code() -> None:
     ],
 )
 def test_an_answer_that_is_no_problem_is_told_by_its_status(status: int, kind: type[client.PromptctxError]) -> None:
-    for body in (None, "<html>", ["x"], {}):
+    bodies: list[Any] = [None, "<html>", ["x"], {}]
+    for body in bodies:
         error = client.from_problem(status, body)
         assert type(error) is kind
         assert "PROMPTCTX_URL" in str(error)

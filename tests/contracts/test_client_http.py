@@ -23,7 +23,7 @@ def busy(code: str = "store_unavailable") -> httpx2.Response:
     return httpx2.Response(503, json=problem, headers={"Retry-After": "0"})
 
 
-def faults() -> list[Exception | httpx2.Response]:
+def faults() -> list[Exception | httpx2.Response | None]:
     return [httpx2.ConnectError("refused"), httpx2.RemoteProtocolError("cut off"), busy(), httpx2.ReadError("reset")]
 
 

@@ -35,7 +35,7 @@ def test_twins_have_the_same_names_and_parameters(sync: type, twin: type) -> Non
 
 def test_twins_are_built_alike() -> None:
     def names(kind: type) -> list[str]:
-        return [name for name, *_ in parameters(kind.__init__)]
+        return [name for name, *_ in parameters(kind)]
 
     assert names(Client) == names(AsyncClient)
 

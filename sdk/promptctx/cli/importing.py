@@ -1,0 +1,205 @@
+"""`promptctx import`: logs of other programs into the log, as far as they can be read."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+from uuid import UUID, uuid5
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from promptctx import Client, PromptctxError, ServerUnavailable, importers
+from promptctx.cli._app import Cli, Json, app
+from promptctx.cli._screen import console, say, short, show_json, table
+from promptctx.errors import PayloadTooLarge
+from promptctx.importers import ImportedSession, ImportFailed, Skipped
+
+Event: TypeAlias = dict[str, Any]
+Found: TypeAlias = ImportedSession | Skipped
+
+BATCH_EVENTS = 200
+BATCH_BYTES = 900_000
+
+
+@dataclass
+class Tally:
+    """What came of one kind of log."""
+
+    sessions: int = 0
+    events: int = 0
+    added: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    oddities: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Result:
+    """What came of all of it."""
+
+    sources: dict[str, Tally] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+    failed: list[dict[str, str]] = field(default_factory=list)
+
+    def fail(self, path: Path | str, why: object, session: str = "") -> None:
+        self.failed.append({"path": str(path), "session": session, "reason": str(why)})
+
+    @property
+    def sessions(self) -> int:
+        return sum(tally.sessions for tally in self.sources.values())
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.failed or not self.sessions else 0
+
+
+@app.command("import")
+def import_logs(
+    ctx: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", exists=True, help="Files or folders.")],
+    format: Annotated[str, typer.Option(help="Format of the logs; auto tells it by their content.")] = "auto",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count, send nothing.")] = False,
+    session_prefix: Annotated[str, typer.Option(help="Put this before every session id.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Import logs of other agents as sessions. Importing a log again adds only what is new in it."""
+    cli: Cli = ctx.obj
+    known = [one.name for one in importers.FORMATS if one.sessions]
+    if format not in ("auto", *known):
+        raise typer.BadParameter(f"Unknown format {format!r}; choose auto, {', '.join(known)}.", param_hint="--format")
+    result = Result()
+    with _progress() as progress:
+        task = progress.add_task("", total=None, sessions=0)
+        for item in _found(paths, format, result):
+            if isinstance(item, Skipped):
+                result.skipped.append(item)
+                continue
+            progress.update(task, description=short(item.session_id, 40), sessions=result.sessions + 1)
+            _import_one(None if dry_run else cli.client(), item, session_prefix, result)
+    if as_json:
+        show_json(_summary(result, dry_run))
+    else:
+        _show(result, dry_run)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
+
+
+def _progress() -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.fields[sessions]} sessions"))
+    shown = sys.stderr.isatty()
+    return Progress(*columns, TimeElapsedColumn(), console=console(stderr=True), transient=True, disable=not shown)
+
+
+def _found(paths: Sequence[Path], format: str, result: Result) -> Iterator[Found]:
+    """The sessions of all paths; a file that cannot be read is written down, and the others are read."""
+    for path in paths:
+        found: Iterable[Found] = ()
+        try:
+            found = importers.scan(path, format=format) if path.is_dir() else importers.read(path, format=format)
+            yield from found
+        except (ImportFailed, OSError) as error:
+            result.fail(path, error)
+
+
+def _import_one(client: Client | None, item: ImportedSession, prefix: str, result: Result) -> None:
+    tally = result.sources.setdefault(item.source, Tally())
+    session_id = prefix + item.session_id
+    try:
+        for batch in _batches(_prefixed(item.events, prefix)):
+            tally.events += len(batch)
+            if client is not None:
+                _send(client, session_id, batch, tally)
+        tally.sessions += 1
+    except ServerUnavailable:
+        raise
+    except (PromptctxError, ImportFailed, OSError) as error:
+        result.fail(item.path, error, session_id)
+    tally.oddities += item.oddities
+
+
+def _send(client: Client, session_id: str, batch: list[Event], tally: Tally) -> None:
+    try:
+        receipts = client.session(session_id).append(batch)
+    except PayloadTooLarge:
+        if len(batch) > 1:
+            raise
+        tally.refused += 1
+        tally.oddities["events over the server's size limit, left out"] += 1
+        return
+    known = sum(receipt.duplicate for receipt in receipts)
+    tally.duplicates += known
+    tally.added += len(receipts) - known
+
+
+def _batches(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """Events in order, as many per request as a server takes; one that is big goes alone."""
+    batch: list[Event] = []
+    size = 0
+    for event in events:
+        length = len(json.dumps(event))
+        if batch and (len(batch) >= BATCH_EVENTS or size + length > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(event)
+        size += length
+    if batch:
+        yield batch
+
+
+def _prefixed(events: Iterable[Event], prefix: str) -> Iterable[Event]:
+    """Under a prefix it is another session: other event ids too, or the first import would claim them."""
+    return (_renamed(event, prefix) for event in events) if prefix else events
+
+
+def _renamed(event: Event, prefix: str) -> Event:
+    made = dict(event)
+    for key in ("event_id", "causation_id"):
+        if made.get(key):
+            made[key] = str(uuid5(UUID(made[key]), prefix))
+    payload = made.get("payload")
+    if made.get("kind") == "session.started" and isinstance(payload, dict) and payload.get("parent"):
+        made["payload"] = {**payload, "parent": prefix + payload["parent"]}
+    return made
+
+
+def _summary(result: Result, dry_run: bool) -> dict[str, Any]:
+    sources = [{"source": name, **vars(tally)} for name, tally in sorted(result.sources.items())]
+    totals = {key: sum(one[key] for one in sources) for key in ("sessions", "events", "added", "duplicates", "refused")}
+    skipped = [
+        {"path": str(one.path), "reason": one.reason, "format": one.format, "quiet": one.quiet}
+        for one in result.skipped
+    ]
+    return {"dry_run": dry_run, "sources": sources, "totals": totals, "skipped": skipped, "failed": result.failed}
+
+
+def _show(result: Result, dry_run: bool) -> None:
+    sources = sorted(result.sources.items())
+    loud = [one for one in result.skipped if not one.quiet]
+    quiet = len(result.skipped) - len(loud)
+    _table(
+        ("source", "#sessions", "#events", "#new", "#known"),
+        [(name, one.sessions, one.events, one.added, one.duplicates) for name, one in sources],
+    )
+    _table(
+        ("source", "oddity", "#times"),
+        [(name, what, times) for name, one in sources for what, times in one.oddities.most_common()],
+    )
+    _table(("skipped", "format", "why"), [(one.path, one.format, one.reason) for one in loud])
+    _table(("failed", "session", "why"), [(one["path"], one["session"], one["reason"]) for one in result.failed])
+    if quiet:
+        say(f"{quiet} files are no logs (pictures, licences, texts); --json lists them.")
+    if not result.sessions:
+        say("Nothing was imported.")
+    else:
+        say(f"{result.sessions} sessions" + (", none sent (--dry-run)." if dry_run else "."))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        out = console()
+        out.print(table(heads, rows))
+        out.print()

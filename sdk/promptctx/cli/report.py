@@ -1,0 +1,92 @@
+"""A compiled prompt on a terminal: its text, its budget bar, and what is not in it and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from promptctx.cli._screen import safe, short, table
+from promptctx.prompt import PromptData, transcript
+
+_ZONES: Mapping[str, tuple[str, str]] = {
+    "anchor_system": ("blue", "S"),
+    "tools": ("bright_blue", "T"),
+    "slots": ("green", "L"),
+    "few_shot": ("cyan", "F"),
+    "summary": ("yellow", "Y"),
+    "window": ("magenta", "W"),
+    "pinned": ("bright_yellow", "P"),
+    "anchor_business": ("red", "B"),
+    "reinforcement": ("bright_cyan", "R"),
+}
+_OTHER = ("white", "O")
+_ROWS = 20
+_WIDEST = 72
+
+
+def show_prompt(out: Console, prompt: PromptData) -> None:
+    """The whole of it: who, what it says, what it cost, what was left out."""
+    for role, said in transcript(prompt):
+        out.print(Text(f"── {safe(role, one_line=True)} ", style="bold"))
+        out.print(Text(safe(said)), soft_wrap=True)
+    out.print()
+    show_report(out, prompt)
+
+
+def show_report(out: Console, prompt: PromptData) -> None:
+    report = prompt.report
+    form, model = prompt.format, prompt.model or "no model"
+    head = f"{prompt.id} · version {prompt.version} of {prompt.session} · {prompt.mode} · {form} · {model}"
+    out.print(Text(safe(head, one_line=True), style="bold"), soft_wrap=True)
+    out.print(Text(f"sha256 {safe(prompt.content_hash, one_line=True)}"), soft_wrap=True)
+    budget = report.get("budget") or prompt.budget
+    tokens = report.get("tokens") or prompt.tokens
+    zones = {str(zone): count for zone, count in (report.get("zones") or {}).items() if isinstance(count, int)}
+    out.print(Text(f"{tokens:,} tokens" + (f" of {budget:,}" if budget else "")))
+    out.print(budget_bar(zones, budget or tokens, min(_WIDEST, out.width - 2), coloured=out.color_system is not None))
+    left_out = list(_left_out(report))
+    if left_out:
+        heads = ("what", "became", "why", "#tokens", "zone")
+        out.print(table(heads, left_out[:_ROWS], title=f"Not in the prompt as it was: {len(left_out)}"))
+        if len(left_out) > _ROWS:
+            out.print(f"… and {len(left_out) - _ROWS} more; --json shows all.")
+    for warning in report.get("warnings") or ():
+        out.print(Text(f"! {safe(warning, one_line=True)}", style="yellow"), soft_wrap=True)
+
+
+def budget_bar(zones: Mapping[str, int], budget: int, width: int, *, coloured: bool) -> Text:
+    """One block per share of the budget, a colour per zone (a letter where there are no colours), then the legend."""
+    used = {zone: count for zone, count in zones.items() if count > 0}
+    order = [zone for zone in _ZONES if zone in used] + [zone for zone in used if zone not in _ZONES]
+    bar, legend = Text(), Text()
+    for zone, cells in zip(order, _cells([used[zone] for zone in order], budget, width), strict=True):
+        colour, letter = _ZONES.get(zone, _OTHER)
+        mark = "█" if coloured else letter
+        bar.append(mark * cells, style=colour)
+        legend.append(f"{mark} ", style=colour).append(f"{safe(zone, one_line=True)} {used[zone]:,}   ")
+    free = max(0, budget - sum(used.values()))
+    bar.append("░" * (width - len(bar)), style="dim")
+    return bar.append("\n").append(legend).append(f"░ free {free:,}")
+
+
+def _cells(counts: Sequence[int], budget: int, width: int) -> list[int]:
+    """How many cells each count gets: its share, at least one, and never more than there are in all."""
+    whole = max(budget, sum(counts), 1)
+    cells = [max(1, count * width // whole) for count in counts]
+    while sum(cells) > width and max(cells) > 1:
+        cells[cells.index(max(cells))] -= 1
+    return cells
+
+
+def _left_out(report: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    for unit in report.get("units") or ():
+        if unit.get("disposition") != "included":
+            first, last = unit.get("from_seq"), unit.get("to_seq")
+            what = f"event {first}" if first == last else f"events {first} to {last}"
+            yield what, unit.get("disposition"), unit.get("reason"), unit.get("tokens"), unit.get("zone")
+    for slot, told in (report.get("slots") or {}).items():
+        for item in told.get("items") or ():
+            if item.get("disposition") != "included":
+                what = f"{slot}: {short(item.get('key'), 40)}"
+                yield what, item.get("disposition"), item.get("reason"), item.get("tokens"), "slots"
