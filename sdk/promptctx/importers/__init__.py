@@ -1,0 +1,128 @@
+"""Foreign agent logs as streams of wire events.
+
+    from promptctx.importers import scan
+
+    for found in scan("logs"):
+        if isinstance(found, Skipped): print(found.path, found.reason)
+        else: post(found.session_id, found.events)
+
+`detect` names a file's format, `read` gives the sessions of one file, `scan` those of a folder. Ids are derived from
+session, position and content: the same log twice adds nothing, a grown one only what is new. docs/importers.md tells
+what becomes of what.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from promptctx.importers import _foreign, chats, claude_code, deer_flow, langgraph, openai_chat, swe, tau
+from promptctx.importers._files import OpenedFile, open_file
+from promptctx.importers._model import ImportedSession, ImportFailed, Sample, Skipped
+
+__all__ = ["FORMATS", "Format", "ImportFailed", "ImportedSession", "Skipped", "detect", "read", "scan"]
+
+Found: TypeAlias = ImportedSession | Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of log: how it is told, and how it is read; without a reader it is only recognised."""
+
+    name: str
+    called: str
+    matches: Callable[[Sample], bool]
+    sessions: Callable[[Sample], Iterator[Found]] | None = None
+
+
+FORMATS: tuple[Format, ...] = (
+    # The order matters: what says most about itself comes first, plain chat messages last.
+    Format("mini-swe-agent", "mini-swe-agent run", swe.mini_matches, swe.mini_sessions),
+    Format("swe-agent", "SWE-agent trajectory", swe.swe_matches, swe.swe_sessions),
+    Format("tau2-bench", "tau2-bench result", tau.tau2_matches, tau.tau2_sessions),
+    Format("tau-bench", "tau-bench result", tau.tau_matches, tau.tau_sessions),
+    Format("claude-code", "Claude Code session", claude_code.matches, claude_code.sessions),
+    Format("claude-code-agent", "details of a Claude Code sub-agent", claude_code.details_match, claude_code.details),
+    Format("deer-flow-replay", "deer-flow replay", deer_flow.matches, deer_flow.sessions),
+    Format("langgraph", "LangGraph thread", langgraph.matches, langgraph.sessions),
+    Format("beam", "BEAM chat", chats.beam_matches, chats.beam_sessions),
+    Format("crosswoz", "CrossWOZ dialogues", chats.crosswoz_matches, chats.crosswoz_sessions),
+    Format("memorybank", "MemoryBank users", chats.memorybank_matches, chats.memorybank_sessions),
+    Format("pi", "pi session", _foreign.pi),
+    Format("codex", "Codex session", _foreign.codex),
+    Format("copilot", "Copilot session", _foreign.copilot),
+    Format("kimi", "Kimi session", _foreign.kimi),
+    Format("cursor", "Cursor session", _foreign.cursor),
+    Format("openhands", "OpenHands event log", _foreign.openhands),
+    Format("openhands-call", "OpenHands model call", _foreign.openhands_call),
+    Format("gemini", "Gemini session", _foreign.gemini),
+    Format("hermes", "Hermes session", _foreign.hermes),
+    Format("adk", "Google ADK session or evaluation", _foreign.adk),
+    Format("inspect-ai", "Inspect log", _foreign.inspect_ai),
+    Format("langfuse", "Langfuse trace", _foreign.langfuse),
+    Format("letta", "Letta agent file", _foreign.letta),
+    Format("openai", "chat messages", openai_chat.matches, openai_chat.sessions),
+    Format("opencode", "opencode storage", _foreign.opencode),
+)
+
+
+def detect(path: str | os.PathLike[str]) -> str | None:
+    """The name of a file's format, None if it is no log that anyone knows. Raises ImportFailed for a damaged file."""
+    opened = open_file(Path(path))
+    found = None if isinstance(opened, Skipped) else _format_of(opened, FORMATS)
+    return None if found is None else found.name
+
+
+def read(path: str | os.PathLike[str], format: str = "auto") -> Iterator[Found]:
+    """The sessions of one file, and what of it gives none. Raises ImportFailed for a damaged file, before any event."""
+    formats = _wanted(format)
+    path = Path(path)
+    if path.is_dir():
+        yield from scan(path, format)
+        return
+    if not path.exists():
+        raise ImportFailed(f"{path}: no such file.")
+    opened = open_file(path)
+    if isinstance(opened, Skipped):
+        yield opened
+    elif (found := _format_of(opened, formats)) is None:
+        asked = "holds no conversation in a known format" if format == "auto" else f"is no {formats[0].called}"
+        yield Skipped(path, asked)
+    elif found.sessions is None:
+        yield Skipped(path, f"recognised as {found.called}: not supported yet", found.name)
+    else:
+        yield from found.sessions(opened)
+
+
+def scan(folder: str | os.PathLike[str], format: str = "auto") -> Iterator[Found]:
+    """The sessions of all files under a folder, in the order of their names; a damaged file is skipped like any other.
+
+    Files come before the folders beside them, so that a session precedes its sub-agents.
+    """
+    _wanted(format)
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ImportFailed(f"{folder}: no such folder.")
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for name in sorted(names):
+            path = Path(place, name)
+            try:
+                yield from read(path, format)
+            except ImportFailed as error:
+                yield Skipped(path, str(error).removeprefix(f"{path}: "))
+
+
+def _wanted(name: str) -> tuple[Format, ...]:
+    if name == "auto":
+        return FORMATS
+    wanted = tuple(found for found in FORMATS if found.name == name)
+    if not wanted:
+        known = ", ".join(found.name for found in FORMATS if found.sessions)
+        raise ImportFailed(f"Unknown format {name!r}; choose auto or one of {known}.")
+    return wanted
+
+
+def _format_of(opened: OpenedFile, formats: tuple[Format, ...]) -> Format | None:
+    return next((found for found in formats if found.matches(opened)), None)
