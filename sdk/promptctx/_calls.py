@@ -155,19 +155,20 @@ def document(
 ) -> Call[Document]:
     """An upload. Text with a line break is text; anything else names a file, which is streamed from the disk."""
     if isinstance(source, str) and "\n" in source:
-        content = _utf8(source)
+        content, shown = _utf8(source), None
         name, size, stream = f"text-{sha256(content).hexdigest()[:16]}", len(content), partial(_whole, content)
     else:
         path = Path(source)
         if not path.is_file():
             raise errors.InvalidRequest(f"There is no file {str(source)!r}; text to upload needs a line break in it.")
         name, size, stream = path.name, path.stat().st_size, partial(_read, path)
+        shown = name
     kind = "text/markdown" if Path(name).suffix.lower() in (".md", ".markdown") else "text/plain"
     return Call(
         "PUT",
         _session(session, "documents", _segment("document", document_id or name)),
         _built(Document),
-        _query(title=title or name, source=origin),
+        _query(title=title or shown, source=origin),
         stream=stream,
         headers={"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(size)},
     )

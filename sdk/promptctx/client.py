@@ -41,7 +41,7 @@ class Client:
         return Session(self._sender, Track.of(session_id, options))
 
     def sessions(self, *, limit: int = 100) -> Iterator[SessionInfo]:
-        """All sessions, `limit` per request."""
+        """All sessions, newest first, `limit` per request."""
         return pages(self._sender, _calls.sessions(limit=limit))
 
     def prompt(self, prompt_id: str, format: Format | None = None) -> Prompt:
@@ -86,7 +86,7 @@ class AsyncClient:
         return AsyncSession(self._sender, Track.of(session_id, options))
 
     def sessions(self, *, limit: int = 100) -> AsyncIterator[SessionInfo]:
-        """All sessions, `limit` per request."""
+        """All sessions, newest first, `limit` per request."""
         return async_pages(self._sender, _calls.sessions(limit=limit))
 
     async def prompt(self, prompt_id: str, format: Format | None = None) -> AsyncPrompt:

@@ -16,7 +16,7 @@ from promptctx.prompt import AsyncJob, Format, Job
 from promptctx.values import Document, EventRecord, JobState, Page, PromptInfo, Receipt, State
 from promptctx.verbs import Verbs
 
-Stream: TypeAlias = Literal["session", "subject", "audit"]
+Stream: TypeAlias = Literal["session", "subject", "tenant", "audit"]
 
 
 class _Shared:
@@ -214,7 +214,7 @@ class Session(_Shared, Verbs[Receipt]):
         return pages(self._sender, _calls.events(self.id, after, limit=limit, stream=stream))
 
     def prompts(self, *, limit: int = 100) -> Iterator[PromptInfo]:
-        """The prompts compiled for this session."""
+        """The prompts compiled for this session, newest first."""
         return pages(self._sender, _calls.prompts(self.id, limit=limit))
 
 
@@ -323,7 +323,7 @@ class AsyncSession(_Shared, Verbs[Coroutine[Any, Any, Receipt]]):
         return async_pages(self._sender, _calls.events(self.id, after, limit=limit, stream=stream))
 
     def prompts(self, *, limit: int = 100) -> AsyncIterator[PromptInfo]:
-        """The prompts compiled for this session."""
+        """The prompts compiled for this session, newest first."""
         return async_pages(self._sender, _calls.prompts(self.id, limit=limit))
 
 

@@ -60,7 +60,7 @@ class FakeServer(httpx2.MockTransport):
             found = re.fullmatch(pattern, path)
             if found and method == request.method:
                 return act(self, request, *map(unquote, filter(None, found.groups())))
-        return answer({"title": "Not Found", "status": 404}, 404)
+        return answer({"title": "Not found", "status": 404, "code": "not_found"}, 404)
 
     def _append(self, request: httpx2.Request, session: str) -> httpx2.Response:
         body = json.loads(request.content)
@@ -109,7 +109,7 @@ class FakeServer(httpx2.MockTransport):
     def _sessions(self, request: httpx2.Request) -> httpx2.Response:
         rows = [
             {**started, "id": name, "head": len(self.events(name)), "prompts": len(self._of(name)), "created_at": _NOW}
-            for name, started in self.started.items()
+            for name, started in reversed(self.started.items())
         ]
         return paged(request, "sessions", rows)
 
@@ -189,7 +189,11 @@ _ROUTES: Sequence[tuple[str, str, _Act]] = (
     ("GET", "/v1/sessions", FakeServer._sessions),
     ("GET", f"{_SESSION}/state", FakeServer._state),
     ("POST", f"{_SESSION}/prompts", FakeServer._compile),
-    ("GET", f"{_SESSION}/prompts", lambda self, request, name: paged(request, "prompts", self._of(self._there(name)))),
+    (
+        "GET",
+        f"{_SESSION}/prompts",
+        lambda self, request, name: paged(request, "prompts", self._of(self._there(name))[::-1]),
+    ),
     ("GET", f"{_PROMPT}(/report)?", FakeServer._prompt),
     ("POST", f"{_PROMPT}(/replay)", FakeServer._prompt),
     ("GET", "/v1/jobs/([^/]+)", FakeServer._job),

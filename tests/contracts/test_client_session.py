@@ -168,7 +168,7 @@ def test_the_same_request_at_the_same_head_is_the_same_prompt(session: Session) 
     assert (first.status, first.id) == ("done", "")
     assert first.result().id == session.compile(budget=100).result().id
     assert session.compile(budget=100, fresh=True).result().version == 2
-    assert [prompt.version for prompt in session.prompts(limit=1)] == [1, 2]
+    assert [prompt.version for prompt in session.prompts(limit=1)] == [2, 1]
 
 
 def test_a_job_that_nobody_does_times_out_with_advice() -> None:
@@ -213,7 +213,7 @@ def test_reads_go_page_by_page(session: Session, client: Client, server: FakeSer
     server.requests.clear()
     assert [event.seq for event in session.events(1, limit=2)] == [2, 3, 4, 5, 6]
     assert len(server.requests) == 3
-    assert [one.id for one in client.sessions(limit=1)] == ["s-1", "s-2"]
+    assert [one.id for one in client.sessions(limit=1)] == ["s-2", "s-1"]
     assert (session.head(), session.state().head) == (6, 6)
 
 
@@ -331,7 +331,7 @@ def test_the_twin_does_the_same() -> None:
             assert (await session.document("a\nb")).size == 3
             await session.rollback(to_version=1)
             assert (await session.fork("s-2", at_seq=1)).seq == 1
-            assert [one.id async for one in client.sessions()] == ["s-1", "s-2"]
+            assert [one.id async for one in client.sessions()] == ["s-2", "s-1"]
             assert (await (await client.job("job-1")).result()).id == prompt.id
 
     asyncio.run(agent())

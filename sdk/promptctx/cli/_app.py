@@ -83,6 +83,9 @@ def _failed(error: BaseException) -> int:
     if isinstance(error, typer.Abort):
         _screen.complain("aborted")
         return 1
+    if isinstance(error, OSError):
+        _screen.complain(error)
+        return 1
     _screen.complain(f"{type(error).__name__}: {error} (an error of promptctx itself: --debug shows where)")
     return 1
 

@@ -1,6 +1,7 @@
 """Output that no data can take over: escaped text for terminals, JSON for programs."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,8 @@ from rich.text import Text
 # Control characters drive a terminal, bidirectional overrides reorder what is read, surrogates cannot be written.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _SECRET = "***"
+_FILE_WIDTH = 160
+_WHOLE = ("session", "prompt", "source")
 
 
 def safe(value: object, *, one_line: bool = False) -> str:
@@ -35,8 +38,16 @@ def _escape(character: str) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Nothing in data is markup, an emoji code or something to highlight."""
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    """Nothing in data is markup, an emoji code or something to highlight. A file gets wide lines."""
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = _FILE_WIDTH
+    return made
+
+
+def has_blocks(out: Console) -> bool:
+    """Whether the terminal's encoding has more than ASCII."""
+    return out.encoding.lower().startswith("utf")
 
 
 def say(*lines: object) -> None:
@@ -55,7 +66,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], title: str | N
     made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, show_edge=False)
     for head in heads:
         number = head.startswith("#")
-        made.add_column(head.lstrip("#"), justify="right" if number else "left", overflow="fold", no_wrap=number)
+        made.add_column(
+            head.lstrip("#"), justify="right" if number else "left", overflow="fold", no_wrap=number or head in _WHOLE
+        )
     for row in rows:
         made.add_row(*(Text("" if cell is None else safe(cell, one_line=True)) for cell in row))
     return made

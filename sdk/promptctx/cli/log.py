@@ -4,22 +4,22 @@ import json
 import sys
 from collections.abc import Iterable
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from promptctx import EventRecord, Session
 from promptctx.cli._app import Cli, Json, app
 from promptctx.cli._screen import console, plain, say, short, show_json, table, without_secrets
+from promptctx.session import Stream
 
-Stream = Literal["session", "subject", "audit"]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most so many.", show_default="all")]
 
 
 @app.command()
 def sessions(ctx: typer.Context, limit: Limit = None, as_json: Json = False) -> None:
-    """List the sessions of the server."""
+    """List the sessions of the server, newest first."""
     cli: Cli = ctx.obj
     found = list(islice(cli.client().sessions(), limit))
     if as_json:

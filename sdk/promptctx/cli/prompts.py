@@ -51,7 +51,7 @@ def compile(
 
 @app.command()
 def prompts(ctx: typer.Context, session: SessionId, limit: Limit = None, as_json: Json = False) -> None:
-    """List the prompts of a session."""
+    """List the prompts of a session, newest first."""
     cli: Cli = ctx.obj
     found = list(islice(cli.client().session(session).prompts(), limit))
     if as_json:

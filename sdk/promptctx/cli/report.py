@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from promptctx.cli._screen import safe, short, table
+from promptctx.cli._screen import has_blocks, safe, short, table
 from promptctx.prompt import PromptData, transcript
 
 _ZONES: Mapping[str, tuple[str, str]] = {
@@ -44,7 +44,7 @@ def show_report(out: Console, prompt: PromptData) -> None:
     tokens = report.get("tokens") or prompt.tokens
     zones = {str(zone): count for zone, count in (report.get("zones") or {}).items() if isinstance(count, int)}
     out.print(Text(f"{tokens:,} tokens" + (f" of {budget:,}" if budget else "")))
-    out.print(budget_bar(zones, budget or tokens, min(_WIDEST, out.width - 2), coloured=out.color_system is not None))
+    out.print(budget_bar(zones, budget or tokens, min(_WIDEST, out.width - 2), marks=_marks(out)))
     left_out = list(_left_out(report))
     if left_out:
         heads = ("what", "became", "why", "#tokens", "zone")
@@ -55,19 +55,25 @@ def show_report(out: Console, prompt: PromptData) -> None:
         out.print(Text(f"! {safe(warning, one_line=True)}", style="yellow"), soft_wrap=True)
 
 
-def budget_bar(zones: Mapping[str, int], budget: int, width: int, *, coloured: bool) -> Text:
-    """One block per share of the budget, a colour per zone (a letter where there are no colours), then the legend."""
+def _marks(out: Console) -> str:
+    """What stands for a used and for a free cell; without colours a zone is told by its letter."""
+    full, free = "█░" if has_blocks(out) else "#."
+    return (full if out.color_system else " ") + free
+
+
+def budget_bar(zones: Mapping[str, int], budget: int, width: int, marks: str = "█░") -> Text:
+    """One cell per share of the budget, a colour per zone (or its letter, if the mark is a blank), then the legend."""
     used = {zone: count for zone, count in zones.items() if count > 0}
     order = [zone for zone in _ZONES if zone in used] + [zone for zone in used if zone not in _ZONES]
     bar, legend = Text(), Text()
     for zone, cells in zip(order, _cells([used[zone] for zone in order], budget, width), strict=True):
         colour, letter = _ZONES.get(zone, _OTHER)
-        mark = "█" if coloured else letter
+        mark = letter if marks[0] == " " else marks[0]
         bar.append(mark * cells, style=colour)
         legend.append(f"{mark} ", style=colour).append(f"{safe(zone, one_line=True)} {used[zone]:,}   ")
     free = max(0, budget - sum(used.values()))
-    bar.append("░" * (width - len(bar)), style="dim")
-    return bar.append("\n").append(legend).append(f"░ free {free:,}")
+    bar.append(marks[1] * (width - len(bar)), style="dim")
+    return bar.append("\n").append(legend).append(f"{marks[1]} free {free:,}")
 
 
 def _cells(counts: Sequence[int], budget: int, width: int) -> list[int]:
