@@ -118,7 +118,7 @@ class FakeServer(httpx2.MockTransport):
         return answer({"session": session, "head": head, "seq": head, "slots": {slot: [] for slot in _SLOTS}})
 
     def _of(self, session: str) -> list[Json]:
-        return [prompt for prompt in self.prompts.values() if prompt["session"] == session]
+        return [prompt for prompt in reversed(self.prompts.values()) if prompt["session"] == session]
 
     def _compile(self, request: httpx2.Request, session: str) -> httpx2.Response:
         asked, job_id = json.loads(request.content), f"job-{len(self.jobs) + 1}"
@@ -189,11 +189,7 @@ _ROUTES: Sequence[tuple[str, str, _Act]] = (
     ("GET", "/v1/sessions", FakeServer._sessions),
     ("GET", f"{_SESSION}/state", FakeServer._state),
     ("POST", f"{_SESSION}/prompts", FakeServer._compile),
-    (
-        "GET",
-        f"{_SESSION}/prompts",
-        lambda self, request, name: paged(request, "prompts", self._of(self._there(name))[::-1]),
-    ),
+    ("GET", f"{_SESSION}/prompts", lambda self, asked, name: paged(asked, "prompts", self._of(self._there(name)))),
     ("GET", f"{_PROMPT}(/report)?", FakeServer._prompt),
     ("POST", f"{_PROMPT}(/replay)", FakeServer._prompt),
     ("GET", "/v1/jobs/([^/]+)", FakeServer._job),

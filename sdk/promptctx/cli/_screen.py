@@ -16,7 +16,6 @@ from rich.text import Text
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _SECRET = "***"
 _FILE_WIDTH = 160
-_WHOLE = ("session", "prompt", "source")
 
 
 def safe(value: object, *, one_line: bool = False) -> str:
@@ -66,9 +65,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], title: str | N
     made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, show_edge=False)
     for head in heads:
         number = head.startswith("#")
-        made.add_column(
-            head.lstrip("#"), justify="right" if number else "left", overflow="fold", no_wrap=number or head in _WHOLE
-        )
+        made.add_column(head.lstrip("#"), justify="right" if number else "left", overflow="fold", no_wrap=number)
     for row in rows:
         made.add_row(*(Text("" if cell is None else safe(cell, one_line=True)) for cell in row))
     return made
