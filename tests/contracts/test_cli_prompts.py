@@ -18,33 +18,10 @@ REPORT: dict[str, Any] = {
     "tokens": 600,
     "zones": {"anchor_system": 100, "window": 400, "slots": 99, "reinforcement": 1},
     "units": [
-        {
-            "from_seq": 1,
-            "to_seq": 9,
-            "units": 4,
-            "tokens": 800,
-            "disposition": "dropped",
-            "reason": "window",
-            "zone": "dropped",
-        },
-        {
-            "from_seq": 10,
-            "to_seq": 10,
-            "units": 1,
-            "tokens": 50,
-            "disposition": "summarized",
-            "reason": "age",
-            "zone": "summary",
-        },
-        {
-            "from_seq": 11,
-            "to_seq": 20,
-            "units": 5,
-            "tokens": 400,
-            "disposition": "included",
-            "reason": "",
-            "zone": "window",
-        },
+        {"from_seq": 1, "to_seq": 8, "units": 4, "tokens": 800, "disposition": "dropped", "reason": "window"},
+        {"from_seq": 9, "to_seq": 9, "units": 1, "tokens": 5, "disposition": "dropped", "reason": "window"},
+        {"from_seq": 10, "to_seq": 10, "units": 1, "tokens": 50, "disposition": "summarized", "reason": "age"},
+        {"from_seq": 11, "to_seq": 20, "units": 5, "tokens": 400, "disposition": "included", "reason": "window"},
     ],
     "slots": {
         "recall": {
@@ -144,8 +121,8 @@ def test_show_tells_what_was_left_out_and_why(run: Run, server: FakeServer) -> N
     said = run("show", "s-1-1")
     assert said.exit_code == 0
     rows = [line.split() for line in said.stdout.splitlines()]
-    assert ["events", "1", "to", "9", "dropped", "window", "800", "dropped"] in rows
-    assert ["event", "10", "summarized", "age", "50", "summary"] in rows
+    assert ["events", "1", "to", "9", "(5", "units)", "dropped", "window", "805"] in rows
+    assert ["event", "10", "summarized", "age", "50"] in rows
     assert ["recall:", "m-1", "dropped", "min_score", "12", "slots"] in rows
     assert "m-2" not in said.stdout
     assert "Not in the prompt as it was: 3" in said.stdout

@@ -1,6 +1,7 @@
 """A compiled prompt on a terminal: its text, its budget bar, and what is not in it and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from rich.console import Console
@@ -19,6 +20,7 @@ _ZONES: Mapping[str, tuple[str, str]] = {
     "pinned": ("bright_yellow", "P"),
     "anchor_business": ("red", "B"),
     "reinforcement": ("bright_cyan", "R"),
+    "format": ("bright_black", "M"),
 }
 _OTHER = ("white", "O")
 _ROWS = 20
@@ -86,13 +88,25 @@ def _cells(counts: Sequence[int], budget: int, width: int) -> list[int]:
 
 
 def _left_out(report: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    for unit in report.get("units") or ():
-        if unit.get("disposition") != "included":
-            first, last = unit.get("from_seq"), unit.get("to_seq")
-            what = f"event {first}" if first == last else f"events {first} to {last}"
-            yield what, unit.get("disposition"), unit.get("reason"), unit.get("tokens"), unit.get("zone")
-    for slot, told in (report.get("slots") or {}).items():
-        for item in told.get("items") or ():
+    for (disposition, reason, zone), told in groupby(report.get("units") or (), _fate):
+        if disposition != "included":
+            units = list(told)
+            tokens = sum(unit.get("tokens") or 0 for unit in units)
+            yield _span(units), disposition, reason, tokens, zone
+    for slot, filled in (report.get("slots") or {}).items():
+        for item in filled.get("items") or ():
             if item.get("disposition") != "included":
-                what = f"{slot}: {short(item.get('key'), 40)}"
+                what = f"{slot}: {short(item.get('text') or item.get('key'), 60)}"
                 yield what, item.get("disposition"), item.get("reason"), item.get("tokens"), "slots"
+
+
+def _fate(unit: Mapping[str, Any]) -> tuple[object, object, object]:
+    return unit.get("disposition"), unit.get("reason"), unit.get("zone")
+
+
+def _span(units: Sequence[Mapping[str, Any]]) -> str:
+    """Neighbours with the same fate, as one."""
+    first, last = units[0].get("from_seq"), units[-1].get("to_seq")
+    count = sum(unit.get("units") or 1 for unit in units)
+    many = f" ({count} units)" if count > 1 else ""
+    return (f"event {first}" if first == last else f"events {first} to {last}") + many
