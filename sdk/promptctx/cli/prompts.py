@@ -10,7 +10,7 @@ from promptctx.cli._app import Cli, Json, app
 from promptctx.cli._screen import console, safe, say, show_json, table
 from promptctx.cli.log import Limit, SessionId
 from promptctx.cli.report import show_prompt
-from promptctx.prompt import Format
+from promptctx.prompt import Format, Job
 
 PromptId = Annotated[str, typer.Argument(metavar="PROMPT", help="Id of the prompt.")]
 
@@ -43,10 +43,16 @@ def compile(
         preset=preset, locale=locale, overrides=overrides_of(changes or ()) or None, wait=min(timeout, 5.0) * wait,
     )  # fmt: skip
     if not wait:
-        told = {"id": job.id, "session": job.session, "status": job.status, "prompt": job.prompt_id}
-        return show_json(told) if as_json else say(f"job {job.id} is {job.status}")
+        return _show_job(job, as_json)
     prompt = job.result(timeout)
     return show_json(prompt) if as_json else show_prompt(console(), prompt)
+
+
+def _show_job(job: Job, as_json: bool) -> None:
+    if as_json:
+        show_json({"id": job.id, "session": job.session, "status": job.status, "prompt": job.prompt_id})
+    else:
+        say(f"job {job.id} is {job.status}")
 
 
 @app.command()
