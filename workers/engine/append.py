@@ -1,0 +1,222 @@
+"""Append: one transaction that numbers the events, chains them, and asks for the work they cause."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from domain.errors import ConcurrencyConflict, EventConflict, Forbidden, InvalidEvent, StoreUnavailable
+from domain.events import SessionStarted
+from workers.engine import guards
+from workers.engine.deps import Deps
+from workers.engine.drafts import Incoming, checked_name, read_drafts
+from workers.engine.reading import subject_stream
+from workers.store import Unit, log, snapshots, streams, work
+from workers.store.log import Known, NewEvent
+from workers.store.streams import StreamRow
+
+Json = dict[str, Any]
+
+MOVED = 20
+"""Times that an append which had to look at the state first begins anew because the session moved meanwhile."""
+
+
+def append(
+    deps: Deps,
+    tenant: str,
+    session: str,
+    wire: Sequence[Any],
+    expected_seq: int | None = None,
+    may_loosen: bool = True,
+    *,
+    trusted: bool = False,
+) -> Json:
+    """The receipts of the events, in order. All of them are in the log afterwards, or none."""
+    checked_name(session, "session")
+    incoming = read_drafts(wire, deps.payload_limit, trusted=trusted)
+    for _ in range(MOVED):
+        seen = guards.check(deps, tenant, session, incoming, may_loosen)
+        try:
+            batch = _write(deps, tenant, session, incoming, expected_seq, seen, may_loosen)
+        except _Moved:
+            continue
+        for stream in batch.moved:
+            deps.dispatcher.ring(tenant, stream, "project")
+        return {"session": session, "head": batch.head, "events": batch.receipts}
+    raise StoreUnavailable("The session moves faster than its rules can be checked; try again.")
+
+
+class _Moved(Exception):
+    """What was checked is not what the event would meet."""
+
+
+def _write(
+    deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], expected: int | None, seen: int | None,
+    may_loosen: bool,
+) -> "_Batch":  # fmt: skip
+    with deps.database.write() as unit:
+        batch = _Batch(unit, tenant, session, deps.clock.now())
+        if batch.sort(incoming, expected) and seen is not None and seen != batch.home.head:
+            raise _Moved
+        if not may_loosen:
+            batch.refuse_loosening_erasure()
+        batch.write()
+    return batch
+
+
+@dataclass(slots=True)
+class _Target:
+    """The events that go to one stream, with their places among the receipts."""
+
+    events: list[NewEvent] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+
+
+class _Batch:
+    """The events of one call inside one write unit. Locks the session's row first, then the others by name."""
+
+    def __init__(self, unit: Unit, tenant: str, session: str, now: int) -> None:
+        self.unit, self.tenant, self.session, self.now = unit, tenant, session, now
+        self.home = streams.lock(unit, tenant, f"session/{session}", now)
+        self.about: Mapping[str, Any] = self.home.about
+        self.head = self.home.head
+        self.receipts: list[Json] = []
+        self.moved: list[int] = []
+        self.erased: list[tuple[str, bytes, Known]] = []
+        self._targets: dict[str, _Target] = {}
+        self._last: str | None = None
+        self._echoes: list[tuple[int, int]] = []
+
+    def sort(self, incoming: Sequence[Incoming], expected_seq: int | None) -> bool:
+        """Tell new events from known ones, and give each its stream; whether any is new."""
+        known = self._known(incoming)
+        seen: dict[bytes, tuple[Incoming, int]] = {}
+        for one in incoming:
+            key = one.event.key
+            if key in known:
+                self.receipts.append(_repeated(one, known[key]))
+            elif key in seen:
+                self._twice(one, *seen[key])
+            else:
+                seen[key] = (one, len(self.receipts))
+                self._take(one, known)
+        if seen and expected_seq is not None and expected_seq != self.home.head:
+            raise ConcurrencyConflict(
+                f"The session is at seq {self.home.head}, not at {expected_seq}; read what came and decide anew.",
+                head=self.home.head, expected=expected_seq,
+            )  # fmt: skip
+        return bool(seen)
+
+    def refuse_loosening_erasure(self) -> None:
+        for _, _, target in self.erased:
+            if target.kind in ("constraint.set", "instruction.set"):
+                raise Forbidden(f"Erasing a {target.kind} event loosens the rules; that needs the scope `policy`.")
+
+    def write(self) -> None:
+        names = sorted(self._targets, key=lambda name: (name != self.home.stream_id, name))
+        rows = [self.home if name == self.home.stream_id else self._open(name) for name in names]
+        for row in rows:
+            self._write(row, self._targets[row.stream_id])
+        for place, first in self._echoes:
+            self.receipts[place]["seq"] = self.receipts[first]["seq"]
+        for row in rows:
+            if not row.stream_id.startswith("audit/"):
+                head = row.head + len(self._targets[row.stream_id].events)
+                work.want(self.unit, self.tenant, row.number, "project", head)
+                self.moved.append(row.number)
+        for name, key, _ in self.erased:
+            log.erase(self.unit, self.tenant, name, key)
+            snapshots.redact(self.unit, self.tenant, self.home.number, log.unpack_id(key), self.now)
+
+    def _open(self, name: str) -> StreamRow:
+        return streams.lock(self.unit, self.tenant, name, self.now)
+
+    def _known(self, incoming: Sequence[Incoming]) -> dict[bytes, Known]:
+        subjects = {self.about.get("subject")} | {
+            one.payload.subject for one in incoming if isinstance(one.payload, SessionStarted)
+        }
+        named = sorted(subject_stream(self.session, name) for name in subjects if name) or [
+            subject_stream(self.session, None)
+        ]
+        names = [self.home.stream_id, f"audit/{self.session}", *named, "tenant/shared"]
+        keys = list({one.event.key for one in incoming} | {one.redacts for one in incoming if one.redacts})
+        return log.known(self.unit, self.tenant, names, keys)
+
+    def _take(self, one: Incoming, known: Mapping[bytes, Known]) -> None:
+        name = self._stream(one)
+        event = one.event
+        if one.redacts:
+            erased = known.get(one.redacts)
+            if erased is None:
+                raise InvalidEvent("payload.event_id: no such event in this session.", path="payload.event_id")
+            # It stands in the stream of what it erases: the fold of that stream must meet it.
+            name = erased.stream_id
+            self.erased.append((name, one.redacts, erased))
+        if name != self.home.stream_id:
+            event = replace(
+                event,
+                origin=f"{self.home.stream_id}@{self.head}",
+                causation_id=event.causation_id or self._cause(),
+            )
+        else:
+            self.head += 1
+            self._last = one.event_id
+            if isinstance(one.payload, SessionStarted):
+                self.about = {**self.about, **_about(one.payload)}
+        target = self._targets.setdefault(name, _Target())
+        target.events.append(event)
+        target.places.append(len(self.receipts))
+        self.receipts.append({"event_id": one.event_id, "seq": 0, "stream": name.split("/", 1)[0], "duplicate": False})
+
+    def _stream(self, one: Incoming) -> str:
+        if one.place == "session":
+            return self.home.stream_id
+        if one.place == "subject":
+            return subject_stream(self.session, self.about.get("subject"))
+        return "tenant/shared" if one.place == "tenant" else f"audit/{self.session}"
+
+    def _cause(self) -> str | None:
+        """The session's newest event so far: what a routed event follows from when the caller names nothing else."""
+        if self._last is None and self.head:
+            found = log.at(self.unit, self.tenant, self.home.number, [self.head])
+            self._last = found[0].event_id if found else None
+        return self._last
+
+    def _twice(self, one: Incoming, first: Incoming, place: int) -> None:
+        if (one.event.kind, one.event.payload) != (first.event.kind, first.event.payload):
+            raise _conflict(one)
+        self._echoes.append((len(self.receipts), place))
+        self.receipts.append({**self.receipts[place], "duplicate": True})
+
+    def _write(self, row: StreamRow, target: _Target) -> None:
+        at = max(self.now, row.updated_at)
+        digest = log.write(self.unit, row, target.events, at)
+        for seq, place in enumerate(target.places, row.head + 1):
+            self.receipts[place]["seq"] = seq
+        about = self.about if row.stream_id == self.home.stream_id else row.about
+        if not streams.move(self.unit, row, row.head + len(target.events), digest, about, at):
+            raise StoreUnavailable("The stream's head moved under its lock; try again.")
+
+
+def _about(told: SessionStarted) -> Json:
+    names = ("subject", "parent", "mode", "model", "title", "source")
+    return {name: getattr(told, name) for name in names if getattr(told, name) is not None}
+
+
+def _repeated(one: Incoming, known: Known) -> Json:
+    """The receipt of an event that the log holds already. What was erased stays erased, whatever comes again."""
+    receipt: Json = {
+        "event_id": one.event_id, "seq": known.seq, "stream": known.stream_id.split("/", 1)[0], "duplicate": True,
+    }  # fmt: skip
+    if known.payload is None:
+        return {**receipt, "redacted": True}
+    same = (known.kind, known.schema_version, known.payload)
+    if same != (one.event.kind, one.event.schema_version, one.event.payload):
+        raise _conflict(one)
+    return receipt
+
+
+def _conflict(one: Incoming) -> EventConflict:
+    return EventConflict(
+        f"The event id {one.event_id} came before with other content; a new fact needs a new id.",
+        event_id=one.event_id,
+    )  # fmt: skip

@@ -1,0 +1,41 @@
+"""What the engine is given: nothing in it is made by the engine itself, so that tests pass in what they like."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from domain.modes import BUILTIN_MODES, ModeSpec
+from workers.clock import Clock, SystemClock
+from workers.engine.signals import Signals
+from workers.engine.states import StateCache
+from workers.sources import SourceRegistry
+from workers.store import Database
+from workers.tokens import Tokens
+
+
+class Ringer(Protocol):
+    """The doorbell: best effort, after the commit. A lost ring costs seconds, since the work row is the queue."""
+
+    def ring(self, tenant: str, stream: int, kind: str) -> None: ...
+
+
+class Silence:
+    """Rings nobody; whoever uses it drains or sweeps by hand."""
+
+    def ring(self, tenant: str, stream: int, kind: str) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class Deps:
+    database: Database
+    dispatcher: Ringer = field(default_factory=Silence)
+    clock: Clock = field(default_factory=SystemClock)
+    tokens: Tokens = field(default_factory=Tokens)
+    sources: SourceRegistry = field(default_factory=SourceRegistry)
+    signals: Signals = field(default_factory=Signals)
+    states: StateCache = field(default_factory=StateCache)
+    modes: Mapping[str, ModeSpec] = field(default_factory=lambda: BUILTIN_MODES)
+    payload_limit: int = 1024 * 1024
+    default_model: str = "gpt-4o"
+    locale: str = "zh"

@@ -1,0 +1,185 @@
+"""Events on their way in: from what a caller sent to what the log can store, or a refusal that names the field."""
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import uuid_utils
+
+from domain.canonical import canonical_json
+from domain.errors import InvalidEvent, InvalidRequest, PayloadTooLarge
+from domain.events import (
+    AnyPayload,
+    EventRedacted,
+    SessionStarted,
+    dump_payload,
+    parse_payload,
+    stream_of,
+)  # fmt: skip
+from workers.clock import parse_time
+from workers.store.log import NewEvent, pack_id, unpack_id
+
+Place = Literal["session", "subject", "tenant", "audit"]
+
+MAX_NAME = 200
+MAX_BATCH = 10_000
+
+_KNOWN_FIELDS = frozenset(
+    {
+        "kind", "payload", "event_id", "schema_version", "occurred_at", "actor", "run_id", "causation_id",
+        "correlation_id",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One event that a caller sent, checked."""
+
+    event: NewEvent
+    payload: AnyPayload
+    place: Place
+    redacts: bytes | None = None
+
+    @property
+    def event_id(self) -> str:
+        return unpack_id(self.event.key)
+
+
+def checked_name(name: object, what: str, error: type[InvalidEvent] | type[InvalidRequest] = InvalidRequest) -> str:
+    """A name that may stand in keys and addresses: 1..200 characters, no control characters, no slash."""
+    if (
+        isinstance(name, str)
+        and 0 < len(name) <= MAX_NAME
+        and (name.isalnum() or not any(char == "/" or unicodedata.category(char) in ("Cc", "Cs") for char in name))
+    ):
+        return name
+    raise error(
+        f"{what}: must be a string of 1 to {MAX_NAME} characters without control characters and '/'.", path=what
+    )
+
+
+def read_drafts(wire: Sequence[Any], limit: int, *, trusted: bool = False) -> list[Incoming]:
+    """All events of one call. `trusted` ones were made by the server and may be larger."""
+    if not isinstance(wire, list | tuple) or not wire:
+        raise InvalidEvent("events: send one event or a list of at least one.", path="events")
+    if len(wire) > MAX_BATCH:
+        raise InvalidEvent(f"events: at most {MAX_BATCH} in one call.", path="events")
+    if len(wire) == 1:
+        return [read_draft(wire[0], limit, trusted=trusted)]
+    found = []
+    for index, one in enumerate(wire):
+        try:
+            found.append(read_draft(one, limit, trusted=trusted))
+        except (InvalidEvent, PayloadTooLarge) as error:
+            details = {**error.details, "index": index}
+            raise type(error)(f"events.{index}: {error.message}", **details) from None
+    return found
+
+
+def read_draft(wire: Any, limit: int, *, trusted: bool = False) -> Incoming:
+    if not isinstance(wire, Mapping):
+        raise InvalidEvent("An event is a JSON object with at least a `kind`.", path="event")
+    if not wire.keys() <= _KNOWN_FIELDS:
+        extra = min(map(str, wire.keys() - _KNOWN_FIELDS))
+        raise InvalidEvent(f"{extra}: no such field of an event; content goes into `payload`.", path=extra)
+    kind = _kind(wire.get("kind"))
+    payload = _payload(kind, wire)
+    body = _body(kind, payload, limit, trusted)
+    causation = wire.get("causation_id")
+    event = NewEvent(
+        key=_key(wire.get("event_id"), "event_id"),
+        kind=kind,
+        schema_version=payload.schema_version,
+        payload=body,
+        occurred_at=parse_time(wire.get("occurred_at"), "occurred_at"),
+        actor=_short(wire.get("actor"), "actor"),
+        run_id=_short(wire.get("run_id"), "run_id"),
+        causation_id=unpack_id(_key(causation, "causation_id")) if causation is not None else None,
+        correlation_id=_short(wire.get("correlation_id"), "correlation_id"),
+    )
+    redacts = _key(payload.event_id, "payload.event_id") if isinstance(payload, EventRedacted) else None
+    return Incoming(event, payload, stream_of(kind, payload), redacts)
+
+
+def _kind(kind: Any) -> str:
+    if not isinstance(kind, str):
+        raise InvalidEvent("kind: every event names its kind, as in user.input.", path="kind")
+    return checked_name(kind, "kind", InvalidEvent)
+
+
+def _payload(kind: str, wire: Mapping[str, Any]) -> AnyPayload:
+    version = wire.get("schema_version", 1)
+    if type(version) is not int or not 1 <= version < 2**31:
+        raise InvalidEvent("schema_version: a whole number from 1 on.", path="schema_version")
+    try:
+        payload = parse_payload(kind, version, wire.get("payload", {}))
+    except InvalidEvent:
+        if path := _not_finite(wire.get("payload"), "payload"):
+            raise _no_number(kind, path) from None
+        raise
+    except RecursionError:
+        raise _too_deep(kind) from None
+    if isinstance(payload, SessionStarted):
+        for name in ("subject", "parent"):
+            if getattr(payload, name) is not None:
+                checked_name(getattr(payload, name), f"payload.{name}", InvalidEvent)
+    return payload
+
+
+def _body(kind: str, payload: AnyPayload, limit: int, trusted: bool) -> bytes:
+    data = dump_payload(payload)
+    try:
+        body = canonical_json(data)
+    except ValueError:
+        raise _no_number(kind, _not_finite(data, "payload") or "payload") from None
+    except TypeError:
+        raise InvalidEvent(f"{kind}: payload: not a JSON value.", path="payload", kind=kind) from None
+    except RecursionError:
+        raise _too_deep(kind) from None
+    if len(body) > limit and not trusted:
+        raise PayloadTooLarge(
+            f"{kind}: the payload has {len(body)} bytes, the limit is {limit}; upload long material as a document: "
+            "PUT /v1/sessions/{id}/documents/{doc}.",
+            size=len(body), limit=limit, kind=kind, upload="/v1/sessions/{id}/documents/{doc}",
+        )  # fmt: skip
+    return body
+
+
+def _too_deep(kind: str) -> InvalidEvent:
+    return InvalidEvent(f"{kind}: payload: nested too deeply.", path="payload", kind=kind)
+
+
+def _no_number(kind: str, path: str) -> InvalidEvent:
+    return InvalidEvent(f"{kind}: {path}: NaN and Infinity are not JSON; send null or a number.", path=path, kind=kind)
+
+
+def _not_finite(data: Any, path: str) -> str | None:
+    """The path of the first number that is no JSON."""
+    if isinstance(data, float) and not math.isfinite(data):
+        return path
+    pairs = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list | tuple) else ()
+    return next((found for key, item in pairs if (found := _not_finite(item, f"{path}.{key}"))), None)
+
+
+def _key(event_id: Any, path: str) -> bytes:
+    if event_id is None:
+        return uuid_utils.uuid7().bytes
+    try:
+        return pack_id(event_id)
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidEvent(f"{path}: must be a UUID.", path=path) from None
+
+
+def _short(value: Any, path: str) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and len(value) <= MAX_NAME and (value.isalnum() or _is_clean(value)):
+        return value
+    raise InvalidEvent(f"{path}: at most {MAX_NAME} characters without control characters.", path=path)
+
+
+def _is_clean(value: str) -> bool:
+    return not any(unicodedata.category(char) in ("Cc", "Cs") for char in value)

@@ -1,0 +1,78 @@
+"""What an append may not do in the state it meets: loosen rules without the right to, pin beyond the limit.
+
+Most appends need no look at the state, and take none.
+"""
+
+from collections.abc import Sequence
+
+from domain.errors import Forbidden, TooManyPins
+from domain.events import ConstraintRemoved, ConstraintSet, ContextRolledBack, Event, InstructionSet, MessagePinned
+from domain.reducers import MAX_PINS, loosens
+from domain.rows import Lookups
+from domain.state import ContextState, changes, lookups
+from workers.engine import project
+from workers.engine.deps import Deps
+from workers.engine.drafts import Incoming
+from workers.store import log, models, streams
+
+UNTRUSTED_ACTORS = frozenset({"agent", "tool"})
+"""Through these an injected text could speak: they never loosen rules, whoever is calling."""
+
+_RULES = (ConstraintRemoved, ConstraintSet, InstructionSet, ContextRolledBack)
+
+
+def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], may_loosen: bool) -> int | None:
+    """Raises Forbidden or TooManyPins; else the session's seq that was looked at, None if no look was needed."""
+    if not any(_needs_look(one, may_loosen) for one in incoming):
+        return None
+    with deps.database.read() as unit:
+        home = streams.get(unit, tenant, f"session/{session}")
+        known = log.known(unit, tenant, [f"session/{session}"], [one.event.key for one in incoming])
+    new = [one for one in incoming if one.event.key not in known and one.place == "session"]
+    head = home.head if home else 0
+    events = [_as_event(one, head + place) for place, one in enumerate(new, 1)]
+    state, seq = ContextState(), 0
+    if home is not None:
+        project.catch_up(deps, tenant, home.number, head)
+        state, seq = _state(deps, tenant, home.number, lookups(events))
+    for one, event in zip(new, events, strict=True):
+        _check(state, one, may_loosen)
+        state.apply(changes(state, event))
+    return seq
+
+
+def _needs_look(one: Incoming, may_loosen: bool) -> bool:
+    payload = one.payload
+    return isinstance(payload, MessagePinned) or (_is_bound(one, may_loosen) and isinstance(payload, _RULES))
+
+
+def _is_bound(one: Incoming, may_loosen: bool) -> bool:
+    return not may_loosen or one.event.actor in UNTRUSTED_ACTORS
+
+
+def _check(state: ContextState, one: Incoming, may_loosen: bool) -> None:
+    payload = one.payload
+    if _is_bound(one, may_loosen):
+        rolls = isinstance(payload, ContextRolledBack) and payload.loosen
+        if rolls or loosens(state.tables, payload):
+            raise Forbidden(
+                f"{one.event.kind} would loosen the rules; that needs the scope `policy`, which agents and tools "
+                "never have.",
+                kind=one.event.kind,
+            )  # fmt: skip
+    pins = state.tables["pins"]
+    if isinstance(payload, MessagePinned) and payload.event_id not in pins and len(pins) >= MAX_PINS:
+        raise TooManyPins(
+            f"{MAX_PINS} messages are pinned already; unpin one first.", limit=MAX_PINS, pinned=sorted(pins)
+        )
+
+
+def _as_event(one: Incoming, seq: int) -> Event:
+    event = one.event
+    return Event(one.event_id, seq, event.kind, one.payload, 0, None, event.actor, event.run_id, event.causation_id)
+
+
+def _state(deps: Deps, tenant: str, stream: int, wanted: Lookups) -> tuple[ContextState, int]:
+    with deps.database.read() as unit:
+        checkpoint = models.checkpoint(unit, tenant, stream)
+        return models.load(unit, tenant, stream, checkpoint.generation, wanted), checkpoint.seq

@@ -1,0 +1,60 @@
+"""What happens to a claim: the lease is let go, an error is recorded, or the row is parked for a person to see."""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import structlog
+
+from domain.errors import StoreUnavailable
+from workers.engine.deps import Deps
+from workers.store import work
+from workers.store.work import Claim
+
+logger = structlog.get_logger(__name__)
+
+
+class Fenced(Exception):
+    """The lease was lost to another worker: nothing may be written, and nothing needs to be, for they do it."""
+
+
+class Parked(Exception):
+    """This stream cannot go on by itself. Others do."""
+
+    def __init__(self, message: str, seq: int | None = None) -> None:
+        super().__init__(message)
+        self.seq = seq
+
+
+class Outcome(Enum):
+    """How a claim ended."""
+
+    IDLE = "nothing to do, or somebody else is at it"
+    DONE = "all that was wanted is done"
+    MORE = "yielded with work left"
+
+
+def under(deps: Deps, claimed: Claim, body: Callable[[Deps, Claim], Outcome]) -> Outcome:
+    """Run under a claim. Whatever goes wrong is recorded in the work row and comes back later, or never if parked."""
+    try:
+        if claimed.attempts > work.MAX_ATTEMPTS:
+            raise Parked(f"gave up after {work.MAX_ATTEMPTS} attempts that did not end")
+        return body(deps, claimed)
+    except Fenced:
+        logger.info("lease lost", stream=claimed.stream, kind=claimed.kind)
+    except Parked as parked:
+        logger.warning("parked", stream=claimed.stream, kind=claimed.kind, reason=str(parked), seq=parked.seq)
+        _record(deps, claimed, {"message": str(parked), "seq": parked.seq}, park=True)
+    except StoreUnavailable:
+        # Nothing can be recorded now; the lease ends by itself.
+        raise
+    except Exception as error:
+        logger.exception("work failed", stream=claimed.stream, kind=claimed.kind)
+        told = {"message": f"{type(error).__name__}: {error}", "seq": None}
+        _record(deps, claimed, told, park=claimed.attempts >= work.MAX_ATTEMPTS)
+    return Outcome.IDLE
+
+
+def _record(deps: Deps, claimed: Claim, error: dict[str, Any], *, park: bool) -> None:
+    with deps.database.write() as unit:
+        work.fail(unit, claimed, error, park=park)

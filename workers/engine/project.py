@@ -1,0 +1,142 @@
+"""Project: fold a stream into its read-models, at most `BATCH` events a transaction, the checkpoint in the same one.
+
+A crash anywhere leaves the batch undone; a second delivery finds nothing to do. Whoever loses the lease loses the
+batch as well, since the fencing number is checked where the rows are written.
+"""
+
+import time
+from dataclasses import dataclass
+
+from domain.errors import StoreUnavailable, Timeout
+from domain.events import Event
+from domain.history import REFOLDING_KINDS
+from domain.state import ContextState, lookups
+from workers.engine import refold
+from workers.engine.deps import Deps
+from workers.engine.folding import fold_into
+from workers.engine.leases import Fenced, Outcome, Parked, under
+from workers.engine.states import StateKey
+from workers.store import Unit, log, models, work
+from workers.store.models import Checkpoint
+from workers.store.work import Claim
+
+BATCH = 200
+YIELD_AFTER = 2.0
+STEAL_AFTER = 5.0
+LOOK_AGAIN = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    checkpoint: Checkpoint
+    events: list[Event]
+    state: ContextState
+    refolds: bool
+
+
+def project(deps: Deps, tenant: str, stream: int, *, steal: bool = False) -> Outcome:
+    """Claim the stream and fold what is new. Errors are recorded in the work row, not raised."""
+    with deps.database.write() as unit:
+        claimed = work.claim(unit, tenant, stream, "project", steal=steal)
+    if claimed is None:
+        return Outcome.IDLE
+    outcome = under(deps, claimed, _drain)
+    deps.signals.progressed()
+    if outcome is Outcome.MORE:
+        deps.dispatcher.ring(tenant, stream, "project")
+    return outcome
+
+
+def catch_up(deps: Deps, tenant: str, stream: int, seq: int, timeout: float = 30.0) -> None:
+    """Return when the read-models hold everything up to `seq`; project here and now if nobody else does."""
+    started = time.monotonic()
+    while True:
+        mark = deps.signals.mark()
+        with deps.database.read() as unit:
+            if models.checkpoint(unit, tenant, stream).seq >= seq:
+                return
+        waited = time.monotonic() - started
+        if project(deps, tenant, stream, steal=waited > STEAL_AFTER) is Outcome.IDLE:
+            _refuse_parked(deps, tenant, stream)
+            if waited > timeout:
+                raise Timeout(f"The read side did not reach seq {seq} within {timeout:g} s.", seq=seq)
+            deps.signals.wait(mark, LOOK_AGAIN)
+
+
+def _refuse_parked(deps: Deps, tenant: str, stream: int) -> None:
+    with deps.database.read() as unit:
+        row = work.status(unit, tenant, stream, "project")
+    if row is not None and row["parked"]:
+        error = row["last_error"] or {}
+        raise StoreUnavailable(
+            f"The stream is parked: {error.get('message', 'its projection failed')}. See `python -m workers doctor`.",
+            **error,
+        )
+
+
+def _drain(deps: Deps, claimed: Claim) -> Outcome:
+    until = time.monotonic() + YIELD_AFTER
+    while True:
+        with deps.database.read() as unit:
+            batch = _read(deps, unit, claimed)
+        if batch.refolds:
+            refold.refold(deps, claimed, batch.checkpoint)
+            continue
+        full = len(batch.events) == BATCH
+        pause = full and time.monotonic() > until
+        _write(deps, claimed, batch, settle=not full or pause)
+        deps.signals.progressed()
+        if not full or pause:
+            return Outcome.MORE if pause else Outcome.DONE
+
+
+def _read(deps: Deps, unit: Unit, claimed: Claim) -> _Batch:
+    tenant, stream = claimed.tenant, claimed.stream
+    checkpoint = models.checkpoint(unit, tenant, stream)
+    stored = log.after(unit, tenant, stream, checkpoint.seq, BATCH)
+    for expected, one in enumerate(stored, checkpoint.seq + 1):
+        if one.seq != expected:
+            raise Parked(f"seq {expected} is missing in the log", expected)
+    if any(one.kind in REFOLDING_KINDS for one in stored):
+        return _Batch(checkpoint, [], ContextState(), refolds=True)
+    events = list(map(log.fact, stored))
+    key = StateKey(tenant, stream, checkpoint.generation, checkpoint.seq)
+    state = deps.states.get(key)
+    wanted = lookups(events)
+    if state is None:
+        state = models.load(unit, tenant, stream, checkpoint.generation, wanted)
+    else:
+        models.look_up(unit, tenant, stream, checkpoint.generation, state.tables, wanted)
+    return _Batch(checkpoint, events, state, refolds=False)
+
+
+def _write(deps: Deps, claimed: Claim, batch: _Batch, *, settle: bool) -> None:
+    checkpoint, events, state = batch.checkpoint, batch.events, batch.state
+    tenant, stream = claimed.tenant, claimed.stream
+    try:
+        dirty = fold_into(state, events)
+    except Parked as poison:
+        _write_before(deps, claimed, batch, poison)
+        raise
+    head = events[-1].seq if events else checkpoint.seq
+    with deps.database.write() as unit:
+        done = work.settle(unit, claimed, head) if settle else work.keep(unit, claimed, head)
+        if not done or (events and not models.advance(unit, tenant, stream, checkpoint, head)):
+            raise Fenced
+        first = min((state.tables[table][key].seq for table, key in dirty if table == "messages"), default=head)
+        if first <= checkpoint.seq:
+            models.forget_counts(unit, tenant, stream, checkpoint.generation, first)
+        models.save(unit, tenant, stream, checkpoint.generation, state, dirty)
+    if events:
+        deps.states.put(StateKey(tenant, stream, checkpoint.generation, head), state)
+
+
+def _write_before(deps: Deps, claimed: Claim, batch: _Batch, poison: Parked) -> None:
+    """Project what stands before the event that cannot be folded, on a state that has not met it."""
+    good = [event for event in batch.events if event.seq < (poison.seq or 0)]
+    if not good:
+        return
+    with deps.database.read() as unit:
+        checkpoint = batch.checkpoint
+        state = models.load(unit, claimed.tenant, claimed.stream, checkpoint.generation, lookups(good))
+    _write(deps, claimed, _Batch(checkpoint, good, state, refolds=False), settle=False)

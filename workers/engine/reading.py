@@ -1,0 +1,109 @@
+"""Reading the log: the events of a stream as they go on the wire, and the lists of sessions."""
+
+from typing import Any
+
+from domain.canonical import parse_json
+from domain.errors import InvalidRequest, UnknownSession
+from workers.clock import format_time
+from workers.engine.deps import Deps
+from workers.engine.drafts import checked_name
+from workers.store import Unit, log, streams
+from workers.store.log import StoredEvent
+from workers.store.streams import StreamRow
+
+Json = dict[str, Any]
+
+MAX_PAGE = 1000
+PLACES = ("session", "subject", "tenant", "audit")
+
+
+def session_row(unit: Unit, tenant: str, session: str) -> StreamRow:
+    """The session's stream. Raises UnknownSession, and InvalidRequest on a name that can't be one."""
+    row = streams.get(unit, tenant, f"session/{checked_name(session, 'session')}")
+    if row is None:
+        raise UnknownSession(f"No session {session!r}; its first event makes it.", session=session)
+    return row
+
+
+def subject_stream(session: str, subject: str | None) -> str:
+    """A session without a subject has a private one."""
+    return f"subject/{subject or f'session:{session}'}"
+
+
+def related(unit: Unit, home: StreamRow, place: str) -> StreamRow | None:
+    """One of the streams that a session's events go to; None while it holds nothing."""
+    if place == "session":
+        return home
+    names = {
+        "subject": subject_stream(home.name, home.about.get("subject")),
+        "tenant": "tenant/shared",
+        "audit": f"audit/{home.name}",
+    }
+    if place not in names:
+        raise InvalidRequest(f"stream: one of {', '.join(PLACES)}.", path="stream")
+    return streams.get(unit, home.tenant, names[place])
+
+
+def events(deps: Deps, tenant: str, session: str, stream: str, after: int, limit: int) -> Json:
+    """A page of a stream; `next` is what `after` must be for the one that follows."""
+    size = page_size(limit)
+    with deps.database.read() as unit:
+        row = related(unit, session_row(unit, tenant, session), stream)
+        found = log.after(unit, tenant, row.number, max(0, after), size) if row else []
+    head = row.head if row else 0
+    last = found[-1].seq if found else head
+    return {"events": list(map(shown, found)), "head": head, "next": last if last < head else None}
+
+
+def shown(event: StoredEvent) -> Json:
+    return {
+        "event_id": event.event_id,
+        "seq": event.seq,
+        "kind": event.kind,
+        "schema_version": event.schema_version,
+        "payload": None if event.payload is None else parse_json(event.payload),
+        "occurred_at": format_time(event.occurred_at),
+        "recorded_at": format_time(event.recorded_at),
+        "actor": event.actor,
+        "run_id": event.run_id,
+        "causation_id": event.causation_id,
+        "correlation_id": event.correlation_id or event.origin,
+        "digest": event.digest.hex(),
+        "redacted": event.payload is None,
+    }
+
+
+def sessions(deps: Deps, tenant: str, limit: int, after: str | None) -> Json:
+    """Newest first; `next` is an opaque cursor."""
+    size = page_size(limit)
+    with deps.database.read() as unit:
+        found = streams.listing(unit, tenant, "session", size + 1, cursor(after))
+    page = found[:size]
+    return {"sessions": list(map(_listed, page)), "next": str(page[-1].number) if len(found) > size else None}
+
+
+def _listed(row: StreamRow) -> Json:
+    told = ("subject", "mode", "model", "title", "source")
+    return {
+        "id": row.name,
+        **{name: row.about.get(name) for name in told},
+        "head": row.head,
+        "prompts": row.version,
+        "created_at": format_time(row.created_at),
+        "updated_at": format_time(row.updated_at),
+    }
+
+
+def page_size(limit: int) -> int:
+    if limit < 1:
+        raise InvalidRequest("limit: at least 1.", path="limit")
+    return min(limit, MAX_PAGE)
+
+
+def cursor(after: str | None) -> int | None:
+    """A cursor of ours: a plain number."""
+    if after is None or after == "":
+        return None
+    if not after.isascii() or not after.isdigit() or len(after) > 18:
+        raise InvalidRequest("after: pass on the `next` of the page before.", path="after")
+    return int(after)

@@ -1,0 +1,245 @@
+"""Connections and transactions: one write unit or one read unit at a time, on SQLite and on PostgreSQL.
+
+A write unit on SQLite begins with BEGIN IMMEDIATE: a deferred one that reads first fails at once with SQLITE_BUSY when
+another process wrote meanwhile, whatever the busy timeout. A read unit sees one snapshot.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.dialects import postgresql, sqlite
+
+from domain.errors import InvalidRequest, StoreUnavailable
+
+DialectName = Literal["sqlite", "postgresql"]
+Params = Mapping[str, Any]
+
+_DIALECTS: Mapping[DialectName, Callable[[], sa.Dialect]] = {
+    "sqlite": lambda: sqlite.dialect(paramstyle="named"),
+    "postgresql": lambda: postgresql.psycopg.dialect(),  # type: ignore[no-untyped-call]
+}
+
+
+class Prepared:
+    """A statement that runs often: Core writes its SQL once per dialect, then the driver runs it.
+
+    Core's own execution costs more than the statement itself on SQLite, and the append runs four of them.
+    """
+
+    def __init__(self, build: Callable[[DialectName], sa.ClauseElement]) -> None:
+        self._build = build
+        self._made: dict[DialectName, tuple[str, Params]] = {}
+
+    def sql(self, dialect: DialectName) -> tuple[str, Params]:
+        """The SQL, and the values of the literals in it, which Core makes parameters of."""
+        found = self._made.get(dialect)
+        if found is None:
+            compiled: Any = self._build(dialect).compile(dialect=_dialect(dialect))
+            literals = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
+            found = self._made[dialect] = str(compiled), literals
+        return found
+
+
+@cache
+def _dialect(name: DialectName) -> sa.Dialect:
+    return _DIALECTS[name]()
+
+
+def insert(table: sa.Table, dialect: DialectName) -> Any:
+    """An INSERT that knows ON CONFLICT; both dialects write it alike, in classes of their own."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+
+
+class Unit:
+    """One transaction. `run` and `many` take prepared statements, `execute` any other."""
+
+    __slots__ = ("_driver", "connection", "dialect")
+
+    def __init__(self, connection: sa.Connection, dialect: DialectName) -> None:
+        self.connection = connection
+        self.dialect: DialectName = dialect
+        self._driver: Any = connection.connection.dbapi_connection
+
+    def run(self, statement: Prepared, params: Params) -> Any:
+        """The driver's cursor after one run of the statement."""
+        sql, literals = statement.sql(self.dialect)
+        return self._driver.execute(sql, {**literals, **params} if literals else params)
+
+    def many(self, statement: Prepared, params: Sequence[Params]) -> None:
+        sql, literals = statement.sql(self.dialect)
+        if literals:
+            params = [{**literals, **one} for one in params]
+        if len(params) == 1:
+            self._driver.execute(sql, params[0])
+        elif params:
+            self._driver.cursor().executemany(sql, params)
+
+    def execute(self, statement: sa.Executable, params: Any = None) -> Any:
+        return self.connection.execute(statement, params)
+
+    def now(self) -> int:
+        """The database's clock in microseconds: what leases are compared with."""
+        return int(self.run(_NOW, {}).fetchone()[0])
+
+
+def _now_of(dialect: DialectName) -> sa.ClauseElement:
+    if dialect == "postgresql":
+        return sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)")
+    return sa.text("SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)")
+
+
+_NOW = Prepared(_now_of)
+
+
+class Database:
+    """The engines of one URL, made anew in each process: a connection must not be used across a fork."""
+
+    def __init__(self, url: str, synchronous: str = "NORMAL") -> None:
+        self.url = sa.make_url(url)
+        self.dialect: DialectName = _dialect_name(self.url)
+        self.synchronous = synchronous
+        self._pid = -1
+        self._engines: tuple[sa.Engine, sa.Engine] | None = None
+        self._local = threading.local()
+        self._outages: tuple[type[Exception], ...] = (sa.exc.OperationalError, sa.exc.InterfaceError)
+
+    @contextmanager
+    def write(self) -> Iterator[Unit]:
+        """Commits at the end, rolls back on any error."""
+        if self.dialect == "sqlite":
+            with self._transaction(self._held()) as unit:
+                yield unit
+        else:
+            with self._connected(self.engines()[0]) as unit:
+                yield unit
+
+    @contextmanager
+    def read(self) -> Iterator[Unit]:
+        """Sees one state of the store throughout."""
+        with self._connected(self.engines()[1]) as unit:
+            yield unit
+
+    @contextmanager
+    def _connected(self, engine: sa.Engine) -> Iterator[Unit]:
+        try:
+            connection = engine.connect()
+        except sa.exc.OperationalError as error:
+            raise _unavailable(error) from error
+        with connection, self._transaction(connection) as unit:
+            yield unit
+
+    def _held(self) -> sa.Connection:
+        """This thread's own writing connection: on SQLite, checking one out costs as much as the insert."""
+        found = getattr(self._local, "held", None)
+        if found is None or found[0] != os.getpid() or found[1].closed:
+            found = self._local.held = os.getpid(), self.engines()[0].connect()
+        connection: sa.Connection = found[1]
+        return connection
+
+    @contextmanager
+    def _transaction(self, connection: sa.Connection) -> Iterator[Unit]:
+        try:
+            with connection.begin():
+                yield Unit(connection, self.dialect)
+        except self._outages as error:
+            if self.dialect == "postgresql":
+                # The driver's own errors pass SQLAlchemy by: the whole pool may be dead, so begin it anew.
+                connection.invalidate()
+                connection.engine.dispose()
+            raise _unavailable(error) from error
+
+    def engines(self) -> tuple[sa.Engine, sa.Engine]:
+        """The engine for writing and the one for reading, of this process."""
+        if self._engines is None or self._pid != os.getpid():
+            if self._engines is not None:
+                for inherited in self._engines:
+                    inherited.dispose(close=False)
+            self._engines = self._create()
+            self._pid = os.getpid()
+            driver = self._engines[0].dialect.loaded_dbapi
+            self._outages = (sa.exc.OperationalError, sa.exc.InterfaceError, driver.OperationalError)
+        return self._engines
+
+    def dispose(self) -> None:
+        self._local = threading.local()
+        if self._engines is not None and self._pid == os.getpid():
+            for engine in self._engines:
+                engine.dispose()
+        self._engines = None
+
+    def _create(self) -> tuple[sa.Engine, sa.Engine]:
+        if self.dialect == "postgresql":
+            engine = _postgresql(self.url)
+            reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            return engine, reading
+        return _sqlite(self.url, self.synchronous, "BEGIN IMMEDIATE"), _sqlite(self.url, self.synchronous, "BEGIN")
+
+
+def _dialect_name(url: sa.URL) -> DialectName:
+    name = url.get_backend_name()
+    if name == "postgresql":
+        return "postgresql"
+    if name == "sqlite" and url.database and url.database != ":memory:":
+        return "sqlite"
+    raise InvalidRequest(
+        f"No such store: {url.render_as_string()}; use sqlite:///FILE or postgresql+psycopg://…", path="database_url"
+    )
+
+
+def _unavailable(error: Exception) -> StoreUnavailable:
+    reason = str(getattr(error, "orig", None) or error).strip().splitlines()
+    return StoreUnavailable(f"The database does not answer: {reason[0] if reason else type(error).__name__}.")
+
+
+def _postgresql(url: sa.URL) -> sa.Engine:
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    return sa.create_engine(
+        url,
+        isolation_level="READ COMMITTED",
+        pool_size=5,
+        max_overflow=15,
+        pool_recycle=1800,
+        connect_args={
+            "connect_timeout": 5,
+            "application_name": "promptctx",
+            # A client that hangs inside a transaction must not hold its locks for ever.
+            "options": "-c idle_in_transaction_session_timeout=60000 -c lock_timeout=30000",
+        },
+    )
+
+
+def _sqlite(url: sa.URL, synchronous: str, begin: str) -> sa.Engine:
+    if url.database:
+        Path(url.database).expanduser().parent.mkdir(parents=True, exist_ok=True)
+    # Each unit ends with its own commit or rollback, so the pool need not send another. No thread waits for a
+    # connection here: they queue for the write lock.
+    engine = sa.create_engine(url, pool_size=5, max_overflow=-1, pool_reset_on_return=None)
+    pragmas = (
+        "PRAGMA busy_timeout = 15000",
+        "PRAGMA journal_mode = WAL",
+        f"PRAGMA synchronous = {'FULL' if synchronous.upper() == 'FULL' else 'NORMAL'}",
+        "PRAGMA cache_size = -65536",
+        "PRAGMA wal_autocheckpoint = 4000",
+        "PRAGMA journal_size_limit = 67108864",
+        "PRAGMA temp_store = MEMORY",
+    )
+
+    @event.listens_for(engine, "connect")
+    def connected(driver: Any, record: object) -> None:
+        driver.isolation_level = None
+        for pragma in pragmas:
+            driver.execute(pragma)
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        connection.connection.dbapi_connection.execute(begin)  # type: ignore[union-attr]
+
+    return engine

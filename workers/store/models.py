@@ -1,0 +1,292 @@
+"""The read-models: the rows of a folded stream, by generation. A refold builds the next one beside the live one."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from domain.canonical import canonical_json, parse_json, sha256_hex
+from domain.rows import TABLES, Lookups, Message, dump_row, load_row
+from domain.state import ContextState, small_tables
+from workers.store.database import DialectName, Prepared, Unit, insert
+from workers.store.log import pack_id, unpack_id
+from workers.store.tables import checkpoints, message_tokens, messages, rows
+
+LONG_KEY = 120
+"""Bytes of a key that an index holds as they are; a longer one stands in the body, its hash in the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far a stream is projected, and in which generation."""
+
+    generation: int = 0
+    seq: int = 0
+
+
+Dirty = tuple[str, str]
+"""(table, key) of a row that changed."""
+
+
+# Checkpoints ----------------------------------------------------------------------------------------------------------
+
+_CHECKPOINT = Prepared(
+    lambda dialect: sa.select(checkpoints.c.generation, checkpoints.c.seq).where(
+        checkpoints.c.tenant == bindparam("of_tenant"), checkpoints.c.stream == bindparam("of_stream")
+    )
+)
+
+
+def checkpoint(unit: Unit, tenant: str, stream: int) -> Checkpoint:
+    found = unit.run(_CHECKPOINT, {"of_tenant": tenant, "of_stream": stream}).fetchone()
+    return Checkpoint(*found) if found else Checkpoint()
+
+
+_FIRST = Prepared(
+    lambda dialect: (
+        insert(checkpoints, dialect)
+        .values(tenant=bindparam("of_tenant"), stream=bindparam("of_stream"), generation=0, seq=bindparam("to"))
+        .on_conflict_do_nothing()
+    )
+)
+_MOVE = Prepared(
+    lambda dialect: (
+        sa.update(checkpoints)
+        .where(
+            checkpoints.c.tenant == bindparam("of_tenant"),
+            checkpoints.c.stream == bindparam("of_stream"),
+            checkpoints.c.generation == bindparam("in_generation"),
+            checkpoints.c.seq == bindparam("from_seq"),
+        )
+        .values(seq=bindparam("to"))
+    )
+)
+
+
+def advance(unit: Unit, tenant: str, stream: int, before: Checkpoint, seq: int) -> bool:
+    """Move the checkpoint from where it was read; false if somebody else moved it."""
+    params = {
+        "of_tenant": tenant, "of_stream": stream, "in_generation": before.generation, "from_seq": before.seq, "to": seq,
+    }  # fmt: skip
+    statement = _MOVE if before.seq or before.generation else _FIRST
+    if unit.run(statement, params).rowcount == 1:
+        return True
+    return statement is _FIRST and bool(unit.run(_MOVE, params).rowcount == 1)
+
+
+def begin(unit: Unit, tenant: str, stream: int) -> None:
+    """Make the checkpoint's row, at the beginning, unless there is one."""
+    unit.run(_FIRST, {"of_tenant": tenant, "of_stream": stream, "to": 0})
+
+
+def flip(unit: Unit, tenant: str, stream: int, before: Checkpoint, generation: int, seq: int) -> bool:
+    """Make the built generation the live one."""
+    moved = (
+        sa.update(checkpoints)
+        .where(
+            checkpoints.c.tenant == tenant,
+            checkpoints.c.stream == stream,
+            checkpoints.c.generation == before.generation,
+            checkpoints.c.seq == before.seq,
+        )
+        .values(generation=generation, seq=seq)
+    )
+    return bool(unit.execute(moved).rowcount == 1)
+
+
+def drop_generation(unit: Unit, tenant: str, stream: int, *, other_than: int) -> None:
+    """Delete the rows of all generations but this one."""
+    for table in (rows, messages, message_tokens):
+        unit.execute(
+            sa.delete(table).where(table.c.tenant == tenant, table.c.stream == stream, table.c.generation != other_than)
+        )
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _small() -> tuple[str, ...]:
+    return tuple(sorted(small_tables()))
+
+
+_LOAD_SMALL = Prepared(
+    lambda dialect: sa.select(rows.c.name, rows.c.key, rows.c.body).where(
+        rows.c.tenant == bindparam("of_tenant"),
+        rows.c.stream == bindparam("of_stream"),
+        rows.c.generation == bindparam("of_generation"),
+        # `call_ids` grows with the history: two ranges of the key leave it out.
+        sa.or_(rows.c.name < "call_ids", rows.c.name > "call_ids"),
+    )
+)
+
+
+def load(unit: Unit, tenant: str, stream: int, generation: int, wanted: Lookups | None = None) -> ContextState:
+    """The small tables whole, and of the growing ones the rows that are wanted."""
+    key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation}
+    tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
+    for name, packed, body in unit.run(_LOAD_SMALL, key).fetchall():
+        _put(tables[name], name, packed, body)
+    if wanted is not None:
+        look_up(unit, tenant, stream, generation, tables, wanted)
+    return ContextState(tables)
+
+
+def look_up(
+    unit: Unit, tenant: str, stream: int, generation: int, tables: dict[str, dict[str, Any]], wanted: Lookups
+) -> None:
+    """Add the wanted rows of the growing tables that `tables` does not hold yet."""
+    missing = sorted(wanted.call_ids - tables["call_ids"].keys())
+    for at in range(0, len(missing), 500):
+        keys = [pack_key(key) for key in missing[at : at + 500]]
+        query = sa.select(rows.c.key, rows.c.body).where(*_of(rows, tenant, stream, generation))
+        for packed, body in unit.execute(query.where(rows.c.name == "call_ids", rows.c.key.in_(keys))):
+            _put(tables["call_ids"], "call_ids", packed, body)
+    names = [key for name in sorted(wanted.messages - tables["messages"].keys()) if (key := _packed(name))]
+    for at in range(0, len(names), 500):
+        found = select_messages(tenant, stream, generation).where(messages.c.event_id.in_(names[at : at + 500]))
+        for row in unit.execute(found):
+            message = read_message(row)
+            tables["messages"][message.event_id] = message
+
+
+def load_all(unit: Unit, tenant: str, stream: int, generation: int) -> ContextState:
+    """Every row of the stream: for checks against the log."""
+    tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
+    query = sa.select(rows.c.name, rows.c.key, rows.c.body).where(*_of(rows, tenant, stream, generation))
+    for name, packed, body in unit.execute(query):
+        _put(tables[name], name, packed, body)
+    for row in unit.execute(select_messages(tenant, stream, generation)):
+        message = read_message(row)
+        tables["messages"][message.event_id] = message
+    return ContextState(tables)
+
+
+def _of(table: sa.Table, tenant: str, stream: int, generation: int) -> tuple[Any, ...]:
+    return table.c.tenant == tenant, table.c.stream == stream, table.c.generation == generation
+
+
+def pack_key(key: str) -> bytes:
+    packed = key.encode("utf-8", "surrogatepass")
+    # No UTF-8 begins with this byte, so that the two forms cannot meet.
+    return packed if len(packed) <= LONG_KEY else b"\xff" + bytes.fromhex(sha256_hex(packed))
+
+
+def _put(table: dict[str, Any], name: str, packed: bytes, body: bytes) -> None:
+    data = parse_json(body)
+    if packed[:1] == b"\xff":
+        key, data = data
+    else:
+        key = packed.decode("utf-8", "surrogatepass")
+    table[key] = load_row(name, data)
+
+
+def _body(table: str, key: str, packed: bytes, row: Any) -> bytes:
+    data = dump_row(table, row)
+    return canonical_json([key, data] if packed[:1] == b"\xff" else data)
+
+
+def _packed(event_id: str) -> bytes | None:
+    try:
+        return pack_id(event_id)
+    except ValueError:
+        return None
+
+
+# Messages -------------------------------------------------------------------------------------------------------------
+
+_COLUMNS = (messages.c.event_id, messages.c.seq, messages.c.unit, messages.c.body)
+_APART = ("event_id", "seq", "unit")
+PLAIN = 256
+"""Bytes from which a message is compressed: its text stands in the log as well."""
+
+
+def select_messages(tenant: str, stream: int, generation: int) -> sa.Select[Any]:
+    return sa.select(*_COLUMNS).where(*_of(messages, tenant, stream, generation)).order_by(messages.c.seq)
+
+
+def read_message(found: Sequence[Any]) -> Message:
+    event_id, seq, unit, body = found
+    data = parse_json(unpack(body))
+    message: Message = load_row("messages", {**data, "event_id": unpack_id(event_id), "seq": seq, "unit": unit})
+    return message
+
+
+def _message_body(message: Message) -> bytes:
+    data = dump_row("messages", message)
+    return pack(canonical_json({name: value for name, value in data.items() if name not in _APART}))
+
+
+def pack(data: bytes) -> bytes:
+    """Compressed if that makes it smaller. JSON never begins with the byte that zlib begins with."""
+    if len(data) < PLAIN:
+        return data
+    packed = zlib.compress(data, 1)
+    return packed if len(packed) < len(data) else data
+
+
+def unpack(data: bytes) -> bytes:
+    return zlib.decompress(data) if data[:1] == b"x" else data
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def _upsert(table: sa.Table, keys: Sequence[str], values: Sequence[str]) -> Prepared:
+    def build(dialect: DialectName) -> sa.ClauseElement:
+        statement = insert(table, dialect).values({name: bindparam(name) for name in (*keys, *values)})
+        return statement.on_conflict_do_update(  # type: ignore[no-any-return]
+            index_elements=list(keys), set_={name: statement.excluded[name] for name in values}
+        )
+
+    return Prepared(build)
+
+
+_UPSERT_ROW = _upsert(rows, ("tenant", "stream", "generation", "name", "key"), ("body",))
+_UPSERT_MESSAGE = _upsert(messages, ("tenant", "stream", "generation", "seq"), ("event_id", "unit", "body"))
+_DELETE_ROW = Prepared(
+    lambda dialect: sa.delete(rows).where(
+        rows.c.tenant == bindparam("tenant"),
+        rows.c.stream == bindparam("stream"),
+        rows.c.generation == bindparam("generation"),
+        rows.c.name == bindparam("name"),
+        rows.c.key == bindparam("key"),
+    )
+)
+
+
+def save(unit: Unit, tenant: str, stream: int, generation: int, state: ContextState, dirty: Iterable[Dirty]) -> None:
+    """Write the rows that changed, as they are now in `state`; a row that is no longer there is deleted."""
+    base = {"tenant": tenant, "stream": stream, "generation": generation}
+    kept: list[dict[str, Any]] = []
+    gone: list[dict[str, Any]] = []
+    said: list[dict[str, Any]] = []
+    for table, key in sorted(dirty):
+        row: Any = state.tables[table].get(key)
+        if table == "messages":
+            said.append(
+                {**base, "seq": row.seq, "event_id": pack_id(key), "unit": row.unit, "body": _message_body(row)}
+            )
+            continue
+        packed = pack_key(key)
+        if row is None:
+            gone.append({**base, "name": table, "key": packed})
+        else:
+            kept.append({**base, "name": table, "key": packed, "body": _body(table, key, packed, row)})
+    said.sort(key=lambda one: int(one["seq"]))
+    unit.many(_UPSERT_MESSAGE, said)
+    unit.many(_DELETE_ROW, gone)
+    unit.many(_UPSERT_ROW, kept)
+
+
+def forget_counts(unit: Unit, tenant: str, stream: int, generation: int, from_seq: int) -> None:
+    """A message changed: running totals from it on no longer hold."""
+    unit.execute(
+        sa.delete(message_tokens).where(
+            *_of(message_tokens, tenant, stream, generation), message_tokens.c.seq >= from_seq
+        )
+    )

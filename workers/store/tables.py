@@ -1,0 +1,232 @@
+"""The tables. Every key starts with the tenant; times are integer UTC microseconds; what callers wrote is bytes.
+
+A stream is known outside by its name (`session/s-1`) and inside by its number, which is short: it stands in every row
+and index of the log and of the read-models.
+"""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Identity, Index, Integer, LargeBinary, MetaData, String, Table, text
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+TENANT = String(64)
+NAME = String(220)
+SHORT = String(200)
+
+
+def _key(name: str, kind: Any = BigInteger) -> "Column[Any]":
+    return Column(name, kind, primary_key=True, autoincrement=False)
+
+
+# The log ------------------------------------------------------------------------------------------------------------
+
+streams = Table(
+    "streams",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream_id", NAME),
+    Column("number", BigInteger, Identity(), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("head", BigInteger, nullable=False),
+    Column("head_digest", LargeBinary, nullable=False),
+    # JSON of what lists and routing need: subject, parent, mode, model, title, source.
+    Column("about", LargeBinary, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index("uq_streams_number", "number", unique=True),
+    Index("ix_streams_tenant_kind_number", "tenant", "kind", "number"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    _key("seq"),
+    Column("event_id", LargeBinary, nullable=False),
+    Column("kind", SHORT, nullable=False),
+    Column("schema_version", Integer, nullable=False),
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("occurred_at", BigInteger),
+    Column("actor", SHORT),
+    Column("run_id", SHORT),
+    Column("causation_id", SHORT),
+    Column("correlation_id", SHORT),
+    # Of an event that was routed here: the session it came through, and that session's seq then.
+    Column("origin", String(240)),
+    Column("payload", LargeBinary),
+    Column("salt", LargeBinary),
+    Column("payload_hash", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Index("uq_events_tenant_stream_event_id", "tenant", "stream", "event_id", unique=True),
+)
+
+# Read-models --------------------------------------------------------------------------------------------------------
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    # The live generation of the rows; a refold builds the next one beside it.
+    Column("generation", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+)
+
+rows = Table(
+    "rows",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    _key("generation"),
+    _key("name", String(32)),
+    _key("key", LargeBinary),
+    Column("body", LargeBinary, nullable=False),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    _key("generation"),
+    _key("seq"),
+    Column("event_id", LargeBinary, nullable=False),
+    Column("unit", BigInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Index("uq_messages_event_id", "tenant", "stream", "generation", "event_id", unique=True),
+    Index("ix_messages_unit", "tenant", "stream", "generation", "unit", "seq"),
+)
+
+message_tokens = Table(
+    "message_tokens",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    _key("generation"),
+    _key("counting", String(64)),
+    _key("seq"),
+    Column("tokens", BigInteger, nullable=False),
+    # Running totals over all messages up to and with this one.
+    Column("total_tokens", BigInteger, nullable=False),
+    Column("total_messages", BigInteger, nullable=False),
+    Column("total_units", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+_IS_DUE = text("due_at IS NOT NULL")
+
+# Work ---------------------------------------------------------------------------------------------------------------
+
+work = Table(
+    "work",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    _key("kind", String(16)),
+    Column("wanted_seq", BigInteger, nullable=False),
+    Column("done_seq", BigInteger, nullable=False),
+    # The fencing number: whoever claimed last holds the highest.
+    Column("lease_no", BigInteger, nullable=False),
+    Column("leased", Integer, nullable=False),
+    # When anyone may claim: now, at the end of the lease, or after a pause; empty when there is nothing to do.
+    Column("due_at", BigInteger),
+    Column("attempts", Integer, nullable=False),
+    Column("last_error", LargeBinary),
+    Column("parked_at", BigInteger),
+    Index("ix_work_due_at", "due_at", sqlite_where=_IS_DUE, postgresql_where=_IS_DUE),
+    sqlite_with_rowid=False,
+    # Updated in place, several times per append: room on the page keeps such updates cheap.
+    postgresql_with={"fillfactor": 70},
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    _key("tenant", TENANT),
+    _key("id", String(36)),
+    Column("stream", BigInteger, nullable=False),
+    # 1, 2, 3 … in the session: jobs run in this order.
+    Column("number", BigInteger, nullable=False),
+    Column("view", String(64), nullable=False),
+    Column("key", LargeBinary, nullable=False),
+    Column("fresh", Integer, nullable=False),
+    Column("request", LargeBinary, nullable=False),
+    Column("heads", LargeBinary, nullable=False),
+    Column("as_of", BigInteger, nullable=False),
+    Column("predecessor", String(36)),
+    Column("status", String(16), nullable=False),
+    Column("prompt", String(36)),
+    Column("error", LargeBinary),
+    Column("created_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    Index("uq_jobs_number", "tenant", "stream", "number", unique=True),
+    Index("ix_jobs_view", "tenant", "stream", "view", "number"),
+)
+
+# Snapshots and texts ------------------------------------------------------------------------------------------------
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    _key("tenant", TENANT),
+    _key("id", String(36)),
+    Column("stream", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("parent", String(36)),
+    Column("view", String(64), nullable=False),
+    # Set on the snapshot that answers all requests of this key: the first one stored.
+    Column("key", LargeBinary),
+    # JSON of what lists show: mode, format, model, tokens, budget.
+    Column("about", LargeBinary, nullable=False),
+    Column("content_hash", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("redacted_at", BigInteger),
+    # Packed: compressed, and texts of some length stand in `texts` once per session.
+    Column("inputs", LargeBinary),
+    Column("layout", LargeBinary),
+    Column("report", LargeBinary),
+    Column("provenance", LargeBinary),
+    Column("prompt", LargeBinary),
+    Index("uq_snapshots_version", "tenant", "stream", "version", unique=True),
+    Index("uq_snapshots_key", "tenant", "stream", "key", unique=True),
+)
+
+texts = Table(
+    "texts",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    _key("hash", LargeBinary),
+    Column("body", LargeBinary, nullable=False),
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    _key("document_id", SHORT),
+    Column("hash", LargeBinary, nullable=False),
+    Column("characters", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+)
+
+document_blocks = Table(
+    "document_blocks",
+    metadata,
+    _key("tenant", TENANT),
+    _key("hash", LargeBinary),
+    _key("start"),
+    Column("body", LargeBinary, nullable=False),
+)
