@@ -136,13 +136,11 @@ def _shorten_anchor(unit: Unit, room: int, count: Counter, words: Wording) -> Un
     if not texts:
         return None
     longest, at, place = max(texts)
-    limit = longest - (unit.tokens - room) - 4
-    if limit < SHORTEST_ANCHOR:
+    limit = longest - (unit.tokens - room)
+    message, marker = unit.messages[at], words.left_out_marker
+    if limit < SHORTEST_ANCHOR + count.text(marker(longest)):
         return None
-    message = unit.messages[at]
-    text = shorten(
-        text_of(message.parts[place]), limit, count.text, lambda tokens: words.left_out.format(tokens=tokens)
-    )
+    text = shorten(text_of(message.parts[place]), limit, count.text, marker, least=SHORTEST_ANCHOR)
     if not text:
         return None
     part = _text(text)

@@ -42,6 +42,15 @@ def content_hash(value: Any) -> str:
     return sha256_hex(canonical_json(value))
 
 
+def depth(value: Any) -> int:
+    """How many levels of arrays and objects a JSON value has; without recursion, so that no value can exhaust it."""
+    levels, here = 0, [value]
+    while here := [item for item in here if isinstance(item, dict | list | tuple)]:
+        levels += 1
+        here = [inner for item in here for inner in (item.values() if isinstance(item, dict) else item)]
+    return levels
+
+
 def _is_plain(value: Any) -> bool:
     """Whether the standard encoder already writes RFC 8785: no floats, and keys that sort alike in UTF-8 and UTF-16."""
     kind = type(value)

@@ -1,23 +1,25 @@
 """Every error promptctx raises on purpose.
 
-PromptctxError
-├── InvalidEvent          an event that breaks the contract; names the field
-├── InvalidRequest        a compile request or setting that makes no sense
-├── EventConflict         an event id came again with other content
-├── ConcurrencyConflict   the stream moved; carries the actual head
-├── PayloadTooLarge       a payload over the limit; names the document upload
-├── UnknownSession        no such session in this tenant
-├── UnknownSnapshot       no such prompt in this tenant
-├── UnknownJob            no such compile job in this tenant
-├── UnknownDocument       no such document in this session
-├── ContextOverflow       what must not be cut is over the budget
-├── TooManyPins           a sixth pin
-├── SnapshotRedacted      the snapshot's inputs were erased
-├── ReplayMismatch        a replay gave other bytes
-├── StoreUnavailable      the database cannot be reached
-├── BrokerUnavailable     the message broker cannot be reached
-├── Timeout               the answer did not come in time
-└── Forbidden             the caller lacks the scope
+    PromptctxError
+    ├── InvalidEvent          an event that breaks the contract; names the field
+    ├── InvalidRequest        a compile request or setting that makes no sense
+    ├── EventConflict         an event id came again with other content
+    ├── ConcurrencyConflict   the stream moved; carries the actual head
+    ├── PayloadTooLarge       a payload over the limit; names the document upload
+    ├── UnknownSession        no such session in this tenant
+    ├── UnknownSnapshot       no such prompt in this tenant
+    ├── UnknownJob            no such compile job in this tenant
+    ├── UnknownDocument       no such document in this session
+    ├── ContextOverflow       what must not be cut is over the budget
+    ├── TooManyPins           a sixth pin
+    ├── SnapshotRedacted      the snapshot's inputs were erased
+    ├── ReplayMismatch        a replay gave other bytes
+    ├── StoreUnavailable      the database cannot be reached
+    ├── BrokerUnavailable     the message broker cannot be reached
+    ├── Timeout               the answer did not come in time
+    └── Forbidden             the caller lacks the scope
+
+Each carries a code for programs, one sentence for people, and details for both.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """Text as data: what makes foreign text harmless inside our own structure, and where it may be cut."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import regex
 
@@ -17,6 +18,17 @@ _CLUSTER = regex.compile(r"\X")
 def well_formed(text: str) -> str:
     """The text with lone surrogates replaced by U+FFFD, as every encoder needs it."""
     return _SURROGATE.sub("�", text) if not text.isascii() else text
+
+
+def well_formed_json(value: Any) -> Any:
+    """A JSON value with every text in it well formed, keys included."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, Mapping):
+        return {well_formed(key): well_formed_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [well_formed_json(item) for item in value]
+    return value
 
 
 def inline(text: str) -> str:
@@ -43,23 +55,24 @@ def tail_within(text: str, limit: int, count: Callable[[str], int]) -> str:
     return _edge(text, limit, count, from_end=True)
 
 
-def shorten(text: str, limit: int, count: Callable[[str], int], marker: Callable[[int], str]) -> str:
+def shorten(text: str, limit: int, count: Callable[[str], int], marker: Callable[[int], str], least: int = 1) -> str:
     """Head and tail of a text around `marker(tokens left out)`, together at most `limit` tokens, marker included.
 
-    The text itself if it fits; an empty string if not even the marker does.
+    The text itself if it fits; an empty string if fewer than `least` tokens of it would stay.
     """
     whole = count(text)
     if whole <= limit:
         return text
-    room = limit - count(marker(whole)) - 2
-    while room > 0:
+    room = limit - count(marker(whole)) + 2
+    while room >= least:
         head = head_within(text, room * 2 // 3, count)
-        tail = tail_within(text[len(head) :], room - room * 2 // 3, count)
-        cut = head + marker(whole - count(head) - count(tail)) + tail
+        tail = tail_within(text[len(head) :], room - count(head), count)
+        kept = count(head) + count(tail)
+        cut = head + marker(whole - kept) + tail
         over = count(cut) - limit
         if over <= 0:
-            return cut
-        room -= max(over, 1)
+            return cut if kept >= least else ""
+        room -= over
     return ""
 
 

@@ -210,7 +210,7 @@ def _shorten(unit: Unit, room: int, count: Counter, locale: str) -> Unit | None:
         if limit >= size:
             continue
         whole = "\n".join(map(text_of, messages[at].parts))
-        text = shorten(whole, limit, count.text, lambda tokens: words.left_out.format(tokens=tokens))
+        text = shorten(whole, limit, count.text, words.left_out_marker)
         messages[at] = replace(messages[at], parts=(TextPart(type="text", text=text),))
         excess -= size - count.text(text)
     tokens = count.neutral(messages)

@@ -39,6 +39,10 @@ class Wording:
     pending: str
     no_result: str
 
+    def left_out_marker(self, tokens: int) -> str:
+        """What stands where `tokens` tokens were cut out."""
+        return self.left_out.format(tokens=tokens)
+
     def title(self, slot: SlotName) -> str:
         return self.titles[slot]
 

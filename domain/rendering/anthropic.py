@@ -6,27 +6,36 @@ provider scales the largest one down to, and never its text.
 """
 
 import json
+import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from domain.canonical import depth, sha256_hex
 from domain.events import ImagePart, Part, Reasoning
 from domain.rendering.neutral import EMPTY, Neutral, arguments_of, is_empty, json_tokens, text_of, texts_of
 from domain.rows import Call, Tool
+from domain.text import well_formed
 
 PER_BLOCK = 4
 PER_TOOL = 8
 PRIMING = 3
 IMAGE = 1600
+DEEPEST = 64
+"""Levels of JSON that arguments may have and still be sent as an object."""
+
+_ID = re.compile("[A-Za-z0-9_-]{1,64}")
 
 CONTINUED = "(the conversation goes on)"
 """Opens a conversation whose first kept message is the assistant's: the format wants the user to begin."""
 
 
 def payload(messages: Sequence[Neutral], tools: Sequence[Tool]) -> dict[str, Any]:
-    system = "\n\n".join(found for one in messages if one.role == "system" for found in texts_of(one.parts))
+    texts = (text for one in messages if one.role == "system" for text in texts_of(one.parts))
+    system = "\n\n".join(text for text in texts if text.strip())
     merged: list[dict[str, Any]] = []
     for message in messages:
-        if message.role == "system" or is_empty(message, keeps_reasoning=True):
+        if message.role == "system" or is_empty(message):
             continue
         role = "assistant" if message.role == "assistant" else "user"
         blocks = _blocks(message)
@@ -50,7 +59,7 @@ def _blocks(message: Neutral) -> list[dict[str, Any]]:
     if message.role == "tool":
         return [_answer(message)]
     made = [block for part in message.reasoning for block in _thinking(part)] if message.role == "assistant" else []
-    made += [_part(part) for part in message.parts if isinstance(part, ImagePart) or text_of(part)]
+    made += [_part(part) for part in message.parts if isinstance(part, ImagePart) or text_of(part).strip()]
     made += [_call(call) for call in message.calls]
     if not made and message.role == "user":
         made = [{"type": "text", "text": EMPTY}]
@@ -58,7 +67,7 @@ def _blocks(message: Neutral) -> list[dict[str, Any]]:
 
 
 def _answer(message: Neutral) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.answers or ""}
+    made: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_id(message.answers or "")}
     made["content"] = "\n".join(texts_of(message.parts)) or EMPTY
     if message.status not in (None, "ok"):
         made["is_error"] = True
@@ -84,16 +93,41 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def _call(call: Call) -> dict[str, Any]:
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": tool_input(arguments_of(call))}
+    return {"type": "tool_use", "id": wire_id(call.id), "name": call.name, "input": tool_input(arguments_of(call))}
 
 
 def tool_input(arguments: str) -> dict[str, Any]:
     """Arguments as the object the format wants; what is no JSON object is carried whole under `arguments`."""
     try:
-        found = json.loads(arguments)
-    except ValueError:
+        found = json.loads(arguments, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError):
         found = arguments
-    return found if isinstance(found, dict) else {"arguments": found}
+    if not isinstance(found, dict) or depth(found) > DEEPEST:
+        found = {"arguments": arguments if depth(found) > DEEPEST else found}
+    made: dict[str, Any] = _well_formed(found)
+    return made
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _refuse(digits)
+
+
+def _well_formed(value: Any) -> Any:
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, dict):
+        return {well_formed(key): _well_formed(item) for key, item in value.items()}
+    return [_well_formed(item) for item in value] if isinstance(value, list) else value
+
+
+def wire_id(call_id: str) -> str:
+    """The id as the provider takes it: letters, digits, `_` and `-`, at most 64; any other is replaced by its hash."""
+    return call_id if _ID.fullmatch(call_id) else f"call_{sha256_hex(well_formed(call_id).encode())[:24]}"
 
 
 def _tool(tool: Tool) -> dict[str, Any]:

@@ -72,11 +72,10 @@ def arguments_of(call: Call) -> str:
     return well_formed(arguments_text(call.arguments))
 
 
-def is_empty(message: Neutral, *, keeps_reasoning: bool) -> bool:
-    """Whether an assistant message has nothing that the format can carry: it is left out rather than sent empty."""
-    if message.role != "assistant" or message.calls or any(map(text_of, message.parts)):
-        return False
-    return not (keeps_reasoning and message.reasoning)
+def is_empty(message: Neutral) -> bool:
+    """Whether an assistant message has neither text nor calls: it is left out rather than sent empty, and its reasoning
+    with it, which no provider takes on its own."""
+    return message.role == "assistant" and not message.calls and not any(map(text_of, message.parts))
 
 
 def json_tokens(value: Any, count_text: Any) -> int:

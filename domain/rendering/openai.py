@@ -10,7 +10,8 @@ from typing import Any
 
 from domain.events import ImagePart, Part, TextPart
 from domain.rendering.neutral import EMPTY, Neutral, arguments_of, is_empty, json_tokens, text_of, texts_of
-from domain.rows import Tool
+from domain.rows import Call, Tool
+from domain.text import well_formed, well_formed_json
 
 PER_MESSAGE = 3
 PER_PART = 3
@@ -21,7 +22,7 @@ IMAGE_LOW, IMAGE_HIGH = 85, 765
 
 
 def payload(messages: Sequence[Neutral], tools: Sequence[Tool]) -> dict[str, Any]:
-    made: dict[str, Any] = {"messages": [_message(one) for one in messages if not is_empty(one, keeps_reasoning=False)]}
+    made: dict[str, Any] = {"messages": [_message(one) for one in messages if not is_empty(one)]}
     if tools:
         made["tools"] = [_tool(tool) for tool in tools]
     return made
@@ -30,16 +31,18 @@ def payload(messages: Sequence[Neutral], tools: Sequence[Tool]) -> dict[str, Any
 def _message(message: Neutral) -> dict[str, Any]:
     if message.role == "tool":
         text = "\n".join(texts_of(message.parts)) or EMPTY
-        return {"role": "tool", "tool_call_id": message.answers or "", "content": text}
+        return {"role": "tool", "tool_call_id": well_formed(message.answers or ""), "content": text}
     if message.role == "assistant":
         made: dict[str, Any] = {"role": "assistant", "content": "\n".join(texts_of(message.parts)) or None}
         if message.calls:
-            made["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
-                for call in message.calls
-            ]
+            made["tool_calls"] = [_call(call) for call in message.calls]
         return made
     return {"role": message.role, "content": _content(message.parts)}
+
+
+def _call(call: Call) -> dict[str, Any]:
+    function = {"name": well_formed(call.name), "arguments": arguments_of(call)}
+    return {"id": well_formed(call.id), "type": "function", "function": function}
 
 
 def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
@@ -57,8 +60,8 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-    return {"type": "function", "function": function}
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": well_formed_json(function)}
 
 
 def count(made: dict[str, Any], count_text: Callable[[str], int]) -> int:

@@ -11,11 +11,12 @@ from typing import Any
 from domain.canonical import canonical_json
 from domain.rendering.neutral import EMPTY, Neutral, arguments_of, is_empty, texts_of
 from domain.rows import Tool
+from domain.text import well_formed, well_formed_json
 
 _BREAKS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _MARK = re.compile(f"(^|[{_BREAKS}])(\\\\*)@@")
 _ESCAPED = re.compile(f"(^|[{_BREAKS}])\\\\(\\\\*)@@")
-_BREAK = re.compile(f"[{_BREAKS}]")
+_SPACE = re.compile(r"\s")
 
 
 def escape(text: str) -> str:
@@ -28,13 +29,15 @@ def unescape(text: str) -> str:
 
 def payload(messages: Sequence[Neutral], tools: Sequence[Tool]) -> dict[str, Any]:
     made = [_tools(tools)] if tools else []
-    made += [_message(message) for message in messages if not is_empty(message, keeps_reasoning=False)]
+    made += [_message(message) for message in messages if not is_empty(message)]
     return {"text": "\n".join(made) + "\n"}
 
 
 def _tools(tools: Sequence[Tool]) -> str:
     rows = [
-        canonical_json({"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)})
+        canonical_json(
+            well_formed_json({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
+        )
         for tool in tools
     ]
     return "\n".join(["@@ tools", *(escape(row.decode("utf-8")) for row in rows)])
@@ -54,8 +57,8 @@ def _message(message: Neutral) -> str:
 
 
 def _word(text: str) -> str:
-    """An id or name on a frame line: a line break in it must not end the line."""
-    return _BREAK.sub("_", text)
+    """An id or name on a frame line: white space in it must not end the word, nor the line."""
+    return _SPACE.sub("_", well_formed(text))
 
 
 def count(made: dict[str, Any], count_text: Callable[[str], int]) -> int:
