@@ -1,0 +1,81 @@
+"""The gate that every request passes: it gets an id, its path and its origin are checked, and no failure is shown."""
+
+import logging
+import re
+from urllib.parse import unquote_to_bytes
+
+import uuid_utils
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from domain.errors import Forbidden, InvalidRequest, PromptctxError
+from web import problems
+
+REQUEST_ID = "X-Request-Id"
+_GIVEN = re.compile(r"[A-Za-z0-9._:-]{1,100}", re.ASCII)
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+log = logging.getLogger("promptctx.web")
+
+
+class Gate:
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        request_id = _request_id(headers.get(REQUEST_ID))
+        scope.setdefault("state", {})["request_id"] = request_id
+        answer = _Answer(send, request_id)
+        try:
+            check(scope, headers)
+            await self.app(scope, receive, answer.send)
+        except PromptctxError as error:
+            await problems.of_error(error, request_id)(scope, receive, answer.send)
+        except ClientDisconnect:
+            log.debug("The client of request %s went away.", request_id)
+        except Exception:
+            log.exception("Request %s failed: %s %r", request_id, scope["method"], scope["path"])
+            if answer.started:
+                raise
+            await problems.unexpected(request_id)(scope, receive, answer.send)
+
+
+class _Answer:
+    """Sends on, with the request's id among the headers, and remembers whether anything was sent."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.started = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = MutableHeaders(scope=message)
+            headers[REQUEST_ID] = self._request_id
+            # Texts of strangers are sent here: a browser must not take one for a page.
+            headers["X-Content-Type-Options"] = "nosniff"
+        await self._send(message)
+
+
+def check(scope: Scope, headers: Headers) -> None:
+    """Refuses what routing would misread: after it the path is decoded, and an id could pass for another."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    if b"%2f" in raw.lower():
+        raise InvalidRequest("path: an id holds no slash, encoded or not.", path="path")
+    try:
+        unquote_to_bytes(raw).decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("path: not UTF-8 behind the percent signs.", path="path") from None
+    if scope["method"] not in _READING and headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
+        # The server on one's own machine takes any content type: without this, any page could write to it.
+        raise Forbidden("Pages of other sites may not write here.")
+
+
+def _request_id(given: str | None) -> str:
+    return given if given and _GIVEN.fullmatch(given) else str(uuid_utils.uuid7())

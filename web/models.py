@@ -1,0 +1,246 @@
+"""What travels, described for the OpenAPI document alone: nothing is validated against these on its way.
+
+The engine checks what comes in and shapes what goes out; a model in between could only lose a text or a field.
+"""
+
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from domain.events import PAYLOADS, Locale
+from domain.requests import Format, Overrides
+
+Time = Annotated[str, Field(description="RFC 3339, UTC", examples=["2026-01-31T09:30:00.000000Z"])]
+Stream = Literal["session", "subject", "tenant", "audit"]
+AnyPayload: Any = reduce(or_, PAYLOADS.values())
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+class NewEvent(BaseModel):
+    """Something that happened. `kind` decides which payload is right; unknown kinds are stored and skipped."""
+
+    kind: str = Field(description="as in user.input, or custom.* for your own", examples=["user.input"])
+    payload: AnyPayload | dict[str, Any] = Field(
+        {}, description="by kind: " + ", ".join(f"{kind} = {model.__name__}" for kind, model in PAYLOADS.items())
+    )
+    event_id: str | None = Field(None, description="a UUID, the idempotency key; the server makes one if there is none")
+    schema_version: int = 1
+    occurred_at: Time | None = Field(None, description="the producer's clock; never used for order")
+    actor: str | None = Field(None, description="user, agent, tool, importer, …", max_length=200)
+    run_id: str | None = Field(None, max_length=200)
+    causation_id: str | None = Field(None, description="the event this one follows from, a UUID")
+    correlation_id: str | None = Field(None, max_length=200)
+
+
+class NewEvents(BaseModel):
+    """A batch: all of it is in the log afterwards, or none."""
+
+    events: list[NewEvent] = Field(min_length=1, max_length=10_000)
+    expected_seq: int | None = Field(None, ge=0, description="refuse unless the session's head is this")
+
+
+class NewPrompt(BaseModel):
+    """What to compile. Everything is optional: the session's own settings are the defaults."""
+
+    mode: str | None = Field(None, description="chat, tool, rag, react or one of your own")
+    model: str | None = None
+    format: Format = "openai"
+    budget: int | None = Field(None, gt=0, description="input budget in tokens")
+    window: int | None = Field(None, gt=0, description="context window of the model; the reserve is taken off it")
+    query: str | None = Field(None, description="what to recall; the newest directive if there is none")
+    as_of: Time | None = Field(None, description="the moment to compile for; the newest event's if there is none")
+    min_seq: int | None = Field(None, ge=0, description="the seq that the compile must have seen")
+    fresh: bool = Field(False, description="make a new version even if this one exists")
+    preset: Literal["classic"] | None = None
+    locale: Locale | None = None
+    overrides: Overrides = Overrides()
+    wait: float = Field(0, ge=0, le=60, description="seconds to wait for the prompt; 0 answers with the job at once")
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+class Problem(BaseModel):
+    """A refusal (RFC 9457). `code` is for programs, `detail` is a sentence that says what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    details: dict[str, Any]
+    request_id: str = Field(description="the same as in the header X-Request-Id and in the server's log")
+
+
+class Receipt(BaseModel):
+    event_id: str
+    seq: int = Field(description="the event's number in its stream")
+    stream: Stream
+    duplicate: bool = Field(description="the log had it already")
+    redacted: bool | None = Field(None, description="true if it was erased meanwhile; it was not stored again")
+
+
+class Appended(BaseModel):
+    session: str
+    head: int = Field(description="the session's newest seq")
+    events: list[Receipt] = Field(description="in the order they were sent")
+
+
+class SessionInfo(BaseModel):
+    id: str
+    subject: str | None
+    mode: str | None
+    model: str | None
+    title: str | None
+    source: str | None
+    head: int
+    prompts: int
+    created_at: Time
+    updated_at: Time
+
+
+class Sessions(BaseModel):
+    """Newest first."""
+
+    sessions: list[SessionInfo]
+    next: str | None = Field(description="send it as `after` for the next page; null on the last")
+
+
+class EventRecord(BaseModel):
+    """An event as the log keeps it. A redacted one has no payload."""
+
+    event_id: str
+    seq: int
+    kind: str
+    schema_version: int
+    payload: Any
+    occurred_at: Time | None
+    recorded_at: Time
+    actor: str | None
+    run_id: str | None
+    causation_id: str | None
+    correlation_id: str | None
+    digest: str = Field(description="SHA-256 over the previous digest and this event")
+    redacted: bool
+
+
+class Events(BaseModel):
+    events: list[EventRecord]
+    head: int
+    next: int | None = Field(description="send it as `after` for the next page; null on the last")
+
+
+class State(BaseModel):
+    """What a restarted agent needs to go on."""
+
+    session: str
+    head: int
+    seq: int = Field(description="the seq that this state stands at")
+    slots: dict[str, Any] = Field(description="constraints, planner, task_memory, tool_state, profile, recall")
+    plan: Any
+    open_calls: Any = Field(description="calls that no result answered yet")
+    anchors: Any = Field(description="the protected events: system and business anchor, pins")
+    run: Any
+    instruction: Any
+
+
+class JobError(BaseModel):
+    code: str
+    message: str
+    details: dict[str, Any]
+
+
+class Job(BaseModel):
+    """A compile on its way. When it is done, `prompt` names what it made."""
+
+    id: str
+    session: str
+    status: Literal["queued", "running", "done", "failed"]
+    prompt: str | None
+    error: JobError | None
+    created_at: Time
+    finished_at: Time | None
+
+
+class PromptInfo(BaseModel):
+    id: str
+    version: int
+    mode: str
+    format: Format
+    model: str | None
+    tokens: int
+    budget: int
+    content_hash: str
+    created_at: Time
+    parent: str | None
+
+
+class Prompts(BaseModel):
+    prompts: list[PromptInfo]
+    next: str | None = Field(description="send it as `after` for the next page; null on the last")
+
+
+class Prompt(PromptInfo):
+    """A compiled prompt, which never changes.
+
+    `payload` by format: openai `{messages, tools?}`, anthropic `{system, messages, tools?}`, text `{text}`.
+    """
+
+    session: str
+    payload: dict[str, Any]
+    request: dict[str, Any] = Field(description="all that was asked, defaults filled in")
+    inputs: dict[str, Any] = Field(description="the seq of every stream read, versions and hashes of the rest")
+    provenance: list[dict[str, Any]] = Field(description="for every message, the events that made it")
+    report: dict[str, Any]
+    derived: bool = Field(description="rendered on request in another format than the one compiled for")
+
+
+class Report(BaseModel):
+    """Where every unit and item went, by which rule; the sums close."""
+
+    budget: int
+    tokens: int
+    mode: str
+    counting: dict[str, Any]
+    zones: dict[str, int]
+    floor: dict[str, int]
+    slots: dict[str, Any]
+    units: list[dict[str, Any]]
+    ledger: dict[str, Any]
+    trim: dict[str, Any]
+    warnings: list[str]
+
+
+class Replay(BaseModel):
+    prompt: str
+    identical: bool
+    content_hash: str
+    replayed_hash: str | None
+    first_difference: dict[str, Any] | None
+    cause: str | None
+
+
+class Document(BaseModel):
+    document_id: str
+    hash: str = Field(description="SHA-256 of the bytes")
+    size: int
+    chunks: int
+    seq: int
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+
+
+class Ready(BaseModel):
+    """`status` is `ok` when the server can do its work; the rest says why not."""
+
+    status: str
+
+
+REQUESTS = (NewEvent, NewEvents, NewPrompt, Problem)
+"""Models that no endpoint names as its answer: the document gets their schemas from here."""

@@ -1,0 +1,67 @@
+"""What stands in paths, queries and headers, and how it is read."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Header, Path, Query
+
+from domain.errors import InvalidEvent, InvalidRequest
+from domain.requests import Format
+from web.bodies import read_json_bytes
+
+MAX_WAIT = 60
+"""Seconds that a call may wait for its prompt."""
+
+_ID = r"^[^/\x00-\x1f\x7f-\x9f]+$"
+_SAID = "1 to 200 characters, no control characters, no slash; percent-encoded"
+
+SessionId = Annotated[str, Path(max_length=200, pattern=_ID, description=_SAID)]
+DocumentId = Annotated[str, Path(max_length=200, pattern=_ID, description=_SAID)]
+PromptId = Annotated[str, Path(max_length=200, pattern=_ID)]
+JobId = Annotated[str, Path(max_length=200, pattern=_ID)]
+
+Limit = Annotated[int, Query(ge=1, le=1000, description="how many at most")]
+Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the page before")]
+Seq = Annotated[int, Query(ge=0, le=2**63 - 1)]
+StreamName = Annotated[
+    Literal["session", "subject", "tenant", "audit"], Query(description="which of the session's streams")
+]
+AsFormat = Annotated[Format | None, Query(description="another format than the one compiled for")]
+IfNoneMatch = Annotated[str | None, Header()]
+
+JsonBytes = Annotated[bytes, Depends(read_json_bytes)]
+
+
+def batch_in(body: dict[str, Any], expected_seq: int | None) -> tuple[list[Any], int | None]:
+    """The events of an append, and the head that the caller expects: one event, or a batch under `events`."""
+    if "events" not in body:
+        return [body], expected_seq
+    if extra := body.keys() - {"events", "expected_seq"}:
+        path = min(extra)
+        raise InvalidRequest(f"{path}: a batch holds `events` and `expected_seq`, no more.", path=path)
+    if not isinstance(body["events"], list):
+        raise InvalidEvent("events: must be a list of events.", path="events")
+    expected = body.get("expected_seq")
+    if expected is None:
+        return body["events"], expected_seq
+    if type(expected) is not int or expected < 0:
+        raise InvalidRequest("expected_seq: must be a whole number from 0 on.", path="expected_seq")
+    return body["events"], expected
+
+
+def wait_in(body: dict[str, Any]) -> float:
+    """Takes the seconds to wait out of a compile request: they do not change the prompt."""
+    wait = body.pop("wait", None)
+    if wait is None:
+        return 0.0
+    if type(wait) not in (int, float) or not 0 <= wait <= MAX_WAIT:
+        raise InvalidRequest(f"wait: must be a number of seconds from 0 to {MAX_WAIT}.", path="wait", limit=MAX_WAIT)
+    return float(wait)
+
+
+def text_type(content_type: str | None) -> str:
+    """The media type of an uploaded document: Markdown or plain text. Senders that do not know send what they like."""
+    kind, _, rest = (content_type or "").partition(";")
+    charset = rest.lower().partition("charset=")[2].partition(";")[0].strip(' "')
+    if charset not in ("", "utf-8", "utf8", "us-ascii"):
+        raise InvalidRequest(f"content-type: a document is UTF-8, not {charset}.", path="content-type")
+    return "text/markdown" if kind.strip().lower() in ("text/markdown", "text/x-markdown") else "text/plain"

@@ -1,0 +1,104 @@
+"""Every refusal as a problem of RFC 9457, with two members of our own: `code` for programs and `details`."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Match
+
+from domain.errors import InvalidRequest, PromptctxError
+from web.bodies import to_json
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER = "1"
+"""Seconds after which it is worth to ask again when the database or the broker was away."""
+
+
+class Problem(Response):
+    media_type = MEDIA_TYPE
+
+
+def of_error(error: PromptctxError, request_id: str) -> Problem:
+    title = _words(type(error).__name__)
+    answer = problem(error.status, error.code, title, error.message, request_id, error.details)
+    if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        answer.headers["Retry-After"] = RETRY_AFTER
+    return answer
+
+
+def unexpected(request_id: str) -> Problem:
+    """What went wrong stands in the log under the id, never in the answer."""
+    detail = f"Something failed that should not; the server's log says what under the request id {request_id}."
+    return problem(500, "internal_error", "Internal error", detail, request_id)
+
+
+def problem(
+    status: int, code: str, title: str, detail: str, request_id: str, details: Mapping[str, Any] | None = None
+) -> Problem:
+    body = {
+        "type": f"urn:promptctx:problem:{code}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "details": dict(details or {}),
+        "request_id": request_id,
+    }
+    return Problem(to_json(body), status)
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(PromptctxError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _no_route)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PromptctxError)
+    return of_error(error, request.state.request_id)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """A parameter in the path or the query that is not what it should be. Its value is not repeated."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    path = ".".join(str(step) for step in first["loc"][1:])
+    told = "neither a slash nor control characters" if first["type"] == "string_pattern_mismatch" else first["msg"]
+    refusal = InvalidRequest(f"{path}: {told}.", path=path)
+    return of_error(refusal, request.state.request_id)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path, method, request_id = request.url.path, request.method, request.state.request_id
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        detail = f"There is nothing at {path[:200]}; /docs lists what there is."
+        return problem(404, "not_found", "Not found", detail, request_id)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(_methods(request))
+        detail = f"{method} is not possible at {path[:200]}; possible is {allowed}."
+        answer = problem(405, "method_not_allowed", "Method not allowed", detail, request_id)
+        answer.headers["Allow"] = allowed
+        return answer
+    title = HTTPStatus(error.status_code).phrase
+    return problem(error.status_code, "http_error", title, f"{error.detail}", request_id)
+
+
+def _methods(request: Request) -> list[str]:
+    """All methods of the path; the router stops at the first route whose path fits."""
+    found: set[str] = set()
+    for method in ("DELETE", "GET", "PATCH", "POST", "PUT"):
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            found.add(method)
+    return sorted(found)
+
+
+def _words(name: str) -> str:
+    """`UnknownSession` as `Unknown session`."""
+    spaced = "".join(f" {char.lower()}" if char.isupper() else char for char in name)
+    return spaced.strip().capitalize()
