@@ -43,7 +43,6 @@ FORMATS: tuple[Format, ...] = (
     Format("tau2-bench", "tau2-bench result", tau.tau2_matches, tau.tau2_sessions),
     Format("tau-bench", "tau-bench result", tau.tau_matches, tau.tau_sessions),
     Format("claude-code", "Claude Code session", claude_code.matches, claude_code.sessions),
-    Format("claude-code-agent", "details of a Claude Code sub-agent", claude_code.details_match, claude_code.details),
     Format("deer-flow-replay", "deer-flow replay", deer_flow.matches, deer_flow.sessions),
     Format("langgraph", "LangGraph thread", langgraph.matches, langgraph.sessions),
     Format("beam", "BEAM chat", chats.beam_matches, chats.beam_sessions),

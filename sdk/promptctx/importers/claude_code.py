@@ -22,7 +22,9 @@ UUID_LIKE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECA
 
 
 def matches(sample: Sample) -> bool:
-    return sample.kind == "lines" and any(_is_line(record(value)) for value in sample.head)
+    if sample.kind == "lines":
+        return any(_is_line(record(value)) for value in sample.head)
+    return sample.path.name.endswith(".meta.json") and "agentType" in record(sample.document)
 
 
 def _is_line(fields: dict[str, Json]) -> bool:
@@ -84,6 +86,9 @@ def agent_of(path: Path, head: list[Json]) -> str | None:
 
 
 def sessions(sample: Sample) -> Iterator[ImportedSession | Skipped]:
+    if sample.kind == "document":
+        yield Skipped(sample.path, "details of a sub-agent, read with its session", SOURCE, quiet=True)
+        return
     outline = Outline(agent=agent_of(sample.path, sample.head))
     for _, value in sample.records(sample.oddities):
         outline.see(record(value))
@@ -96,14 +101,6 @@ def sessions(sample: Sample) -> Iterator[ImportedSession | Skipped]:
             yield _session(sample, outline, chain, session_id(identity, "sidechain", chain[:36]), identity)
         else:
             yield _session(sample, outline, chain, identity, parent)
-
-
-def details_match(sample: Sample) -> bool:
-    return sample.path.name.endswith(".meta.json") and "agentType" in record(sample.document)
-
-
-def details(sample: Sample) -> Iterator[ImportedSession | Skipped]:
-    yield Skipped(sample.path, "details of a sub-agent, read with its session", SOURCE, quiet=True)
 
 
 def _identities(path: Path, outline: Outline) -> tuple[str, str | None]:

@@ -88,9 +88,8 @@ class Folding:
         if self.current is None:
             yield from self._speaker(number, data)
             self.current = Message(data.get("id"), text(data.get("agent")))
+        # A message ends where another begins: deltas may still come after the one that tells why it finished.
         self.current.add(data)
-        if data.get("finish_reason"):
-            yield from self._closed(number)
 
     def _closed(self, position: object) -> Iterator[WireEvent]:
         if self.current is not None:

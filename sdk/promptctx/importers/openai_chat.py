@@ -29,7 +29,7 @@ def is_message(value: Json) -> bool:
 def is_conversation(value: Json) -> bool:
     """A list that begins with chat messages."""
     messages = items(value)
-    return bool(messages) and is_message(messages[0]) and all(isinstance(item, dict) for item in messages[:10])
+    return bool(messages) and is_message(messages[0])
 
 
 def matches(sample: Sample) -> bool:

@@ -1,0 +1,154 @@
+"""Importers never fall over: whatever a log holds, they give events the domain takes, a reason, or ImportFailed."""
+
+import copy
+import json
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.events import parse_payload
+from promptctx.importers import FORMATS, ImportedSession, ImportFailed, detect, read
+
+Json = Any
+
+MESSAGES: list[Json] = [
+    {"role": "system", "content": "s"},
+    {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "u"}}]},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "1", "content": "r", "extra": {"returncode": 0, "timestamp": 1.0}},
+]
+CLAUDE: list[Json] = [
+    {"type": "user", "uuid": "a", "sessionId": "s", "message": {"content": "hi"}, "timestamp": "2025-01-01T00:00:00Z"},
+    {
+        "type": "assistant", "uuid": "b", "parentUuid": "a", "sessionId": "s",
+        "message": {"id": "m", "model": "c", "usage": {"input_tokens": 1}, "content": [
+            {"type": "thinking", "thinking": "t", "signature": "x"}, {"type": "text", "text": "y"},
+            {"type": "tool_use", "id": "1", "name": "f", "input": {}},
+        ]},
+    },
+    {
+        "type": "user", "uuid": "c", "parentUuid": "b", "sessionId": "s", "toolUseResult": {"stdout": "x"},
+        "message": {"content": [{"type": "tool_result", "tool_use_id": "1", "content": ["z"]}]},
+    },
+    {"type": "user", "uuid": "d", "isSidechain": True, "sessionId": "s", "message": {"content": "side"}},
+    {"type": "progress", "uuid": "e", "sessionId": "s", "data": {}},
+    {"type": "system", "subtype": "compact_boundary", "uuid": "f", "sessionId": "s"},
+]  # fmt: skip
+LANGCHAIN: list[Json] = [
+    {"type": "human", "content": "hi"},
+    {"type": "ai", "content": "", "tool_calls": [{"name": "f", "args": {}, "id": "1"}], "additional_kwargs": {"a": 1}},
+    {"type": "tool", "content": "x", "tool_call_id": "1"},
+]
+REQUEST = {"model": "m", "tools": [{"name": "f", "input_schema": {"required": ["a"]}}], "messages": MESSAGES}
+DOCUMENTS: dict[str, Json] = {
+    "openai": REQUEST,
+    "mini-swe-agent": {"trajectory_format": "mini-swe-agent-1.1", "messages": MESSAGES, "info": {"config": {}}},
+    "swe-agent": {"history": [*MESSAGES, {"role": "tool", "tool_call_ids": ["1"]}], "trajectory": [{"response": "x"}]},
+    "tau-bench": [{"task_id": 1, "trial": 0, "traj": MESSAGES, "info": {}}],
+    "tau2-bench": {
+        "info": {"environment_info": {"policy": "p", "tool_defs": []}},
+        "simulations": [{"id": "1", "task_id": "t", "messages": MESSAGES}],
+    },
+    "langgraph": {"values": {"messages": LANGCHAIN}, "metadata": {"thread_id": "t"}},
+    "beam": [{"batch_number": 1, "turns": [[{"role": "user", "id": 0, "content": "x", "time_anchor": "May-1-2024"}]]}],
+    "crosswoz": {"1": {"messages": [{"role": "usr", "content": "x"}, {"role": "sys", "content": "y"}], "goal": []}},
+    "memorybank": {"n": {"history": {"2023-01-01": [{"query": "q", "response": "r"}]}, "name": "n"}},
+}
+LINES: dict[str, list[Json]] = {"openai": MESSAGES, "claude-code": CLAUDE}
+
+junk = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([0.5, 1e300, -1.0]),
+    st.text(st.characters(), max_size=8),
+    st.sampled_from(["user", "tool", "2025-13-99", "9999-12-31T23:59:59-23:00", "<command-name>", "\ud83d"]),
+    st.sampled_from([[], {}, [None], {"type": "text"}, {"type": "text", "text": 5}, {"type": "image", "source": 3}]),
+    st.sampled_from(
+        [{"role": "user", "content": 5}, {"type": "tool_use"}, {"type": "tool_result", "content": {}}, ["x"]]
+    ),
+)
+
+
+def spots(value: Json, path: tuple[Json, ...] = ()) -> list[tuple[Json, ...]]:
+    found = [path]
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in entries:
+        found += spots(item, (*path, key))
+    return found
+
+
+def damaged(value: Json, seed: int, replacements: list[Json]) -> Json:
+    """The value with some of its parts, at any depth, replaced or taken away."""
+    chance = random.Random(seed)
+    value = copy.deepcopy(value)
+    for replacement in map(copy.deepcopy, replacements):
+        path = chance.choice(spots(value))
+        if not path:
+            return replacement
+        holder = value
+        for key in path[:-1]:
+            holder = holder[key]
+        if chance.random() < 0.3:
+            del holder[path[-1]]
+        else:
+            holder[path[-1]] = replacement
+    return value
+
+
+def survives(path: Path) -> None:
+    try:
+        for found in read(path):
+            assert isinstance(found, ImportedSession) or found.reason
+            for event in found.events if isinstance(found, ImportedSession) else ():
+                parse_payload(event["kind"], 1, event["payload"])
+    except ImportFailed:
+        return
+
+
+def test_the_examples_are_what_they_are_meant_to_be(tmp_path: Path) -> None:
+    for name, document in DOCUMENTS.items():
+        (tmp_path / "x.json").write_text(json.dumps(document))
+        assert detect(tmp_path / "x.json") == name
+    for name, lines in LINES.items():
+        (tmp_path / "x.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+        assert detect(tmp_path / "x.jsonl") == name
+    read_by_lines = {"claude-code", "deer-flow-replay"}
+    assert {one.name for one in FORMATS if one.sessions} - set(DOCUMENTS) <= read_by_lines
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@given(seed=st.integers(0, 2**32), replacements=st.lists(junk, min_size=1, max_size=4))
+@settings(max_examples=60)
+def test_a_document_with_anything_in_it_is_survived(name: str, seed: int, replacements: list[Json]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x.json")
+        path.write_text(json.dumps(damaged(DOCUMENTS[name], seed, replacements)))
+        survives(path)
+
+
+@pytest.mark.parametrize("name", LINES)
+@given(seed=st.integers(0, 2**32), replacements=st.lists(junk, min_size=1, max_size=4), cut=st.integers(0, 3000))
+@settings(max_examples=60)
+def test_lines_with_anything_in_them_are_survived(name: str, seed: int, replacements: list[Json], cut: int) -> None:
+    lines = damaged(LINES[name], seed, replacements)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x.jsonl")
+        whole = "\n".join(json.dumps(line) for line in (lines if isinstance(lines, list) else [lines]))
+        path.write_text(whole[:cut] if cut % 2 else whole)
+        survives(path)
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=100)
+def test_any_bytes_are_survived(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("x.json", "x.jsonl", "x"):
+            path = Path(folder, name)
+            path.write_bytes(content)
+            survives(path)
