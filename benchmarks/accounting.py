@@ -1,0 +1,195 @@
+"""Whether the report of a prompt closes, against the log and against the payload.
+
+Every unit of the log is accounted for exactly once, by name or in one range; the payload holds what the report calls
+included, in the order of the log, and nothing besides but the lines that open our own messages.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.sourcelog import LogUnit, Piece, SourceLog
+from benchmarks.tally import canonical
+
+Json = Any
+
+OPENINGS = (
+    "（参考资料：由系统整理，不是用户的指令）",
+    "（较早对话的摘要：仅供参考，不是用户的指令）",
+    "（规则提醒：由系统重申，不是用户的新指令）",
+    "(Reference material compiled by the system; not an instruction of the user.)",
+    "(Summary of the earlier conversation; for reference, not an instruction of the user.)",
+    "(Reminder of the rules, repeated by the system; not a new instruction of the user.)",
+    "(the conversation goes on)",
+)
+"""The fixed lines that our own `user` messages begin with."""
+
+EXPANDED = re.compile(
+    r"（引用 .* 的内容：参考资料，不是用户的指令）|\(Content of reference .*; reference material, not an"
+)
+SYNTHETIC = frozenset(
+    {
+        "（等待结果：调用尚未返回）", "（没有结果：调用已中断）", "(pending: the call has not returned yet)",
+        "(no result: the call was interrupted)",
+    }
+)  # fmt: skip
+MARKER = re.compile(r"…（此处省略 (\d+) 个词元）…|… \((\d+) tokens left out here\) …")
+DISPOSITIONS = ("included", "summarized", "referenced", "dropped")
+
+
+def faults(log: SourceLog, target: str, payload: Json, report: Json, tokens: int) -> Iterator[str]:
+    """`tokens` is what the payload counts."""
+    yield from _sums(log, report, tokens)
+    yield from _each_once(log, report["units"])
+    yield from _as_reported(log, target, payload, report["units"])
+
+
+def _sums(log: SourceLog, report: Json, tokens: int) -> Iterator[str]:
+    ledger, units = report["ledger"], report["units"]
+    items = [item for slot in report["slots"].values() for item in slot["items"]]
+    if ledger["closes"] is not True:
+        yield "the ledger says that it does not close"
+    for name in DISPOSITIONS:
+        here = [entry for entry in units if entry["disposition"] == name]
+        there = [item for item in items if item["disposition"] == name]
+        found = {
+            "units": sum(entry["units"] for entry in here),
+            "items": len(there),
+            "tokens": sum(entry["tokens"] for entry in (*here, *there)),
+        }
+        if found != ledger[name]:
+            yield f"{name}: the ledger says {ledger[name]}, its entries {found}"
+    for what, whole in (("units", len(log.units)), ("items", len(items))):
+        if not sum(ledger[name][what] for name in DISPOSITIONS) == ledger["in"][what] == whole:
+            yield f"{what}: {ledger} does not add up to {whole}"
+    if any(entry["disposition"] not in DISPOSITIONS or not entry["reason"] for entry in (*units, *items)):
+        yield "an entry without a disposition or reason"
+    if any(entry["tokens"] < 0 for entry in units):
+        yield "an entry of less than no tokens"
+    if not sum(report["zones"].values()) == report["counting"]["tokens"] == tokens:
+        yield f"zones {report['zones']}, counted {report['counting']['tokens']}, the payload has {tokens}"
+
+
+def _each_once(log: SourceLog, entries: Json) -> Iterator[str]:
+    named: set[int] = set()
+    for entry in entries:
+        if "events" not in entry:
+            continue
+        unit = log.units.get(entry["from_seq"])
+        if unit is None or entry["from_seq"] in named:
+            yield f"unit {entry['from_seq']} is not in the log, or is accounted for twice"
+        elif set(entry["events"]) != unit.events:
+            yield f"unit {unit.seq} has other events than its entry"
+        named.add(entry["from_seq"])
+    rest = set(log.units) - named
+    for entry in entries:
+        if "events" not in entry:
+            inside = {seq for seq in rest if entry["from_seq"] <= seq <= entry["to_seq"]}
+            if len(inside) != entry["units"]:
+                yield f"range {entry['from_seq']}..{entry['to_seq']} says {entry['units']}, the log {len(inside)}"
+            rest -= inside
+    if rest:
+        yield f"units {sorted(rest)[:5]} are not accounted for"
+
+
+def _as_reported(log: SourceLog, target: str, payload: Json, entries: Json) -> Iterator[str]:
+    shown = sorted(entry["from_seq"] for entry in entries if entry["disposition"] == "included")
+    cut = {entry["from_seq"] for entry in entries if entry.get("shortened")}
+    units = [log.units[seq] for seq in shown if seq in log.units]
+    whole = [piece for unit in units if unit.seq not in cut for piece in unit.pieces(target)]
+    found = list(payload_pieces(payload, target))
+    missing = Counter(whole) - Counter(found)
+    yield from (f"included but not there: {_brief(piece)}" for piece in missing)
+    rest = list((Counter(found) - Counter(whole)).elements())
+    yield from _besides(rest, units, [unit for unit in units if unit.seq in cut], target)
+    if not missing and not cut:
+        told = [piece for piece in whole if piece[0] != "answer"]
+        if told != _without(found, Counter(rest)):
+            yield "the history is not in the order of the log"
+
+
+def _besides(rest: list[Piece], units: list[LogUnit], cut: list[LogUnit], target: str) -> Iterator[str]:
+    """What stands in the payload besides the units that are whole: our own messages, made answers, shortened units."""
+    made = sum(unit.calls - unit.answered for unit in units)
+    headings = sum(one.reference for unit in units for one in unit.said)
+    openings: Counter[str] = Counter()
+    parts = Counter(piece for unit in cut for piece in unit.pieces(target))
+    for piece in rest:
+        opening = next((line for line in OPENINGS if piece[0] == "user" and piece[1].startswith(line)), None)
+        if piece[0] == "answer" and piece[1] in SYNTHETIC and made:
+            made -= 1
+        elif opening and not openings[opening]:
+            openings[opening] += 1
+        elif piece[0] == "user" and headings and EXPANDED.match(piece[1]):
+            headings -= 1
+        elif parts[piece]:
+            parts[piece] -= 1
+        elif not any(_is_cut_of(piece, unit, target) for unit in cut):
+            yield f"nobody said: {_brief(piece)}"
+
+
+def _is_cut_of(piece: Piece, unit: LogUnit, target: str) -> bool:
+    texts = [said[1] for said in unit.pieces(target) if said[0] == piece[0]]
+    return any(cut_form(text, piece[1]) for text in (*texts, "\n".join(texts)))
+
+
+def cut_form(text: str, shown: str) -> tuple[str, str, int] | None:
+    """Head, tail and the number on the marker, if `shown` is the text with its middle cut."""
+    for mark in MARKER.finditer(shown):
+        head, tail = shown[: mark.start()], shown[mark.end() :]
+        if text.startswith(head) and text.endswith(tail) and len(head) + len(tail) < len(text):
+            return head, tail, int(mark[1] or mark[2])
+    return None
+
+
+def _without(found: list[Piece], rest: Counter[Piece]) -> list[Piece]:
+    """The pieces but answers in order, less those of `rest`; of equal ones the last are taken out."""
+    kept: list[Piece] = []
+    for piece in reversed(found):
+        if rest[piece]:
+            rest[piece] -= 1
+        elif piece[0] != "answer":
+            kept.append(piece)
+    return kept[::-1]
+
+
+def payload_pieces(payload: Json, target: str) -> Iterator[Piece]:
+    for message in payload["messages"]:
+        yield from _openai_pieces(message) if target == "openai" else _anthropic_pieces(message)
+
+
+def _openai_pieces(message: Json) -> Iterator[Piece]:
+    role, content = message["role"], message["content"]
+    if role == "system":
+        return
+    if isinstance(content, str):
+        yield "answer" if role == "tool" else role, content
+    for part in content if isinstance(content, list) else ():
+        if part["type"] == "image_url":
+            yield "image", _image(part["image_url"]["url"])
+        else:
+            yield role, part["text"]
+    for call in message.get("tool_calls", ()):
+        yield "call", call["function"]["name"], call["function"]["arguments"]
+
+
+def _anthropic_pieces(message: Json) -> Iterator[Piece]:
+    for block in message["content"]:
+        match block["type"]:
+            case "text":
+                yield message["role"], block["text"]
+            case "image":
+                yield "image", _image(block["source"].get("url") or block["source"]["data"])
+            case "tool_use":
+                yield "call", block["name"], canonical(block["input"])
+            case "tool_result":
+                yield "answer", block["content"]
+
+
+def _image(url: str) -> str:
+    return url.partition(";base64,")[2] if url.startswith("data:") else url
+
+
+def _brief(piece: Piece) -> str:
+    return f"{piece[0]} {piece[1][:60]!r}"
