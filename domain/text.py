@@ -12,6 +12,8 @@ _TITLE = re.compile(r"【(硬性约束|任务规划|任务记忆|可用工具|�
 _HASHES = re.compile(r"(?<!\S)(#{1,6} )")
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 _ROLE = re.compile(r"<\|(\w+)\|>")
+SEAM = 2
+_HEAD_SHARES = (2 / 3, 3 / 5, 1 / 2, 3 / 4)
 _CLUSTER = regex.compile(r"\X")
 
 
@@ -63,16 +65,19 @@ def shorten(text: str, limit: int, count: Callable[[str], int], marker: Callable
     whole = count(text)
     if whole <= limit:
         return text
-    room = limit - count(marker(whole)) + 2
+    room = limit - count(marker(whole)) + SEAM
     while room >= least:
-        head = head_within(text, room * 2 // 3, count)
-        tail = tail_within(text[len(head) :], room - count(head), count)
-        kept = count(head) + count(tail)
-        cut = head + marker(whole - kept) + tail
-        over = count(cut) - limit
-        if over <= 0:
-            return cut if kept >= least else ""
-        room -= over
+        over = room
+        # A cut may cost a token or two where head and marker meet; another one may not.
+        for share in _HEAD_SHARES:
+            head = head_within(text, int(room * share), count)
+            tail = tail_within(text[len(head) :], room - count(head), count)
+            kept = count(head) + count(tail)
+            cut = head + marker(whole - kept) + tail
+            over = min(over, count(cut) - limit)
+            if over <= 0 and kept >= least:
+                return cut
+        room -= max(over, 1)
     return ""
 
 
