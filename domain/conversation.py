@@ -4,6 +4,7 @@ Call ids of foreign logs repeat, are empty or are missing. Each call gets an id 
 after the fold may rely on them; a healthy id is kept as it came.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,9 @@ from domain.rows import BusinessAnchor, Call, CallId, Lookups, Message, Notice, 
 
 Tables = Mapping[str, Mapping[str, Any]]
 Change = tuple[str, str, Any]
+
+_HEALTHY = re.compile(r"(?!.*_\d+-\d+$)[!-~]{1,64}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 KEPT_CALLS = 16
 """Recent calls that the tool state remembers."""
@@ -130,7 +134,10 @@ def _uses(tables: Tables, raw_id: str) -> int:
 
 
 def _unique(raw_id: str, uses: int, seq: int, index: int) -> str:
-    return raw_id if raw_id and not uses else f"{raw_id or 'call'}_{seq}_{index}"
+    """The raw id where it is healthy and new, else one of our own, which no id that is kept can look like."""
+    if not uses and _HEALTHY.fullmatch(raw_id):
+        return raw_id
+    return f"{_UNSAFE.sub('_', raw_id[:40]) or 'call'}_{seq}-{index}"
 
 
 def _opened(event: Event, call: Call, raw_id: str, unit: int, index: int) -> Change:

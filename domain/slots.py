@@ -71,24 +71,14 @@ def offered(slot: SlotName, facts: Facts) -> list[SlotItem]:
 
 
 def constraints(facts: Facts) -> Iterator[SlotItem]:
-    own = list(facts.session.tables["constraints"].values())
-    known = {row.id for row in own}
-    inherited = [
-        row
-        for parent in facts.parents
-        for row in parent.tables["constraints"].values()
-        if row.level == "block" and row.id not in known
-    ]
-    weaker = {row.id for row in own if row.level == "warn"}
-    overruled = [
-        row
-        for parent in facts.parents
-        for row in parent.tables["constraints"].values()
-        if row.level == "block" and row.id in weaker
-    ]
-    for place, row in enumerate(sorted([*inherited, *overruled], key=lambda row: (row.seq, row.id))):
+    # A parent's `block` rules bind its sub-sessions always: a rule of their own under the same id replaces none.
+    own = sorted(facts.session.tables["constraints"].values(), key=lambda row: row.seq)
+    said = {row.text for row in own if row.level == "block"}
+    rules = (row for parent in facts.parents for row in parent.rows("constraints"))
+    inherited = [row for row in rules if row.level == "block" and row.text not in said]
+    for place, row in enumerate(inherited):
         yield _constraint(row, (0, 0, place), facts.words)
-    for row in sorted(own, key=lambda row: row.seq):
+    for row in own:
         yield _constraint(row, (0, 1, row.seq) if row.level == "block" else (1, 1, row.seq), facts.words)
 
 

@@ -15,7 +15,7 @@ from domain.canonical import depth, sha256_hex
 from domain.events import ImagePart, Part, Reasoning
 from domain.rendering.neutral import EMPTY, Neutral, arguments_of, is_empty, json_tokens, text_of, texts_of
 from domain.rows import Call, Tool
-from domain.text import well_formed
+from domain.text import well_formed, well_formed_json
 
 PER_BLOCK = 4
 PER_TOOL = 8
@@ -58,12 +58,11 @@ def payload(messages: Sequence[Neutral], tools: Sequence[Tool]) -> dict[str, Any
 def _blocks(message: Neutral) -> list[dict[str, Any]]:
     if message.role == "tool":
         return [_answer(message)]
-    made = [block for part in message.reasoning for block in _thinking(part)] if message.role == "assistant" else []
-    made += [_part(part) for part in message.parts if isinstance(part, ImagePart) or text_of(part).strip()]
+    made = [_part(part) for part in message.parts if isinstance(part, ImagePart) or text_of(part).strip()]
     made += [_call(call) for call in message.calls]
-    if not made and message.role == "user":
-        made = [{"type": "text", "text": EMPTY}]
-    return made
+    if message.role == "assistant" and made:
+        return [*(block for part in message.reasoning for block in _thinking(part)), *made]
+    return made or [{"type": "text", "text": EMPTY}] if message.role == "user" else made
 
 
 def _answer(message: Neutral) -> dict[str, Any]:
@@ -75,6 +74,8 @@ def _answer(message: Neutral) -> dict[str, Any]:
 
 
 def _thinking(part: Reasoning) -> list[dict[str, Any]]:
+    if well_formed(text := f"{part.text}{part.signature}{part.data}") != text:
+        return []  # a signed text that cannot be sent as it is must not be sent at all
     if part.signature:
         return [{"type": "thinking", "thinking": part.text, "signature": part.signature}]
     if isinstance(part.data, str) and part.data:
@@ -93,7 +94,8 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def _call(call: Call) -> dict[str, Any]:
-    return {"type": "tool_use", "id": wire_id(call.id), "name": call.name, "input": tool_input(arguments_of(call))}
+    name, given = well_formed(call.name), tool_input(arguments_of(call))
+    return {"type": "tool_use", "id": wire_id(call.id), "name": name, "input": given}
 
 
 def tool_input(arguments: str) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def tool_input(arguments: str) -> dict[str, Any]:
         found = arguments
     if not isinstance(found, dict) or depth(found) > DEEPEST:
         found = {"arguments": arguments if depth(found) > DEEPEST else found}
-    made: dict[str, Any] = _well_formed(found)
+    made: dict[str, Any] = well_formed_json(found)
     return made
 
 
@@ -117,14 +119,6 @@ def _finite(digits: str) -> float:
     return value if math.isfinite(value) else _refuse(digits)
 
 
-def _well_formed(value: Any) -> Any:
-    if isinstance(value, str):
-        return well_formed(value)
-    if isinstance(value, dict):
-        return {well_formed(key): _well_formed(item) for key, item in value.items()}
-    return [_well_formed(item) for item in value] if isinstance(value, list) else value
-
-
 def wire_id(call_id: str) -> str:
     """The id as the provider takes it: letters, digits, `_` and `-`, at most 64; any other is replaced by its hash."""
     return call_id if _ID.fullmatch(call_id) else f"call_{sha256_hex(well_formed(call_id).encode())[:24]}"
@@ -132,7 +126,8 @@ def wire_id(call_id: str) -> str:
 
 def _tool(tool: Tool) -> dict[str, Any]:
     schema = dict(tool.parameters) or {"type": "object", "properties": {}}
-    return {"name": tool.name, "description": tool.description, "input_schema": schema}
+    made = {"name": tool.name, "description": tool.description, "input_schema": schema}
+    return {name: well_formed_json(value) for name, value in made.items()}
 
 
 def count(made: dict[str, Any], count_text: Callable[[str], int]) -> int:
