@@ -44,7 +44,8 @@ FILES = {
     "crosswoz/*.json": "crosswoz",
     "deer-flow/replay/*": "deer-flow-replay",
     "deer-flow/threads/*": "langgraph",
-    "google-adk/*": "adk",
+    "google-adk/*session.json": "adk",
+    "google-adk/*": "adk-eval",
     "inspect-ai/*": "inspect-ai",
     "langfuse-traces/*": "langfuse",
     "letta-agent-file/*": "letta",
@@ -322,6 +323,28 @@ def memorybank(path: Path) -> Iterator[list[Told]]:
         yield list(chain.from_iterable(pairs))
 
 
+def pi(path: Path) -> Iterator[list[Told]]:
+    roles = {"toolResult": "tool"}
+    found: list[Told] = []
+    for line in map(json.loads, filter(None, path.read_text(encoding="utf-8").split("\n"))):
+        if line["type"] != "message":
+            continue
+        one = line["message"]
+        text = "".join(block["text"] for block in one["content"] if block["type"] == "text")
+        calls = [block for block in one["content"] if block["type"] == "toolCall"]
+        ids = [f"{call['id']}:{call['name']}:{spelt(call['arguments'])}" for call in calls]
+        answered = [one["toolCallId"]] if one["role"] == "toolResult" else ids
+        found.append((roles.get(one["role"], one["role"]), text, tuple(answered)))
+    yield found
+
+
+def openhands(path: Path) -> Iterator[list[Told]]:
+    document = load(path)
+    messages = [*document["messages"], document["response"]["choices"][0]["message"]]
+    plain = [one | {"content": text_of(one["content"])} for one in messages]
+    yield list(chat(plain))
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
@@ -334,6 +357,9 @@ def memorybank(path: Path) -> Iterator[list[Told]]:
         ("beam-100k/*/chat.json", beam),
         ("crosswoz/*.json", crosswoz),
         ("memorybank-cn/memory_bank*.json", memorybank),
+        ("pi-coding-agent/*.jsonl", pi),
+        ("agent-sessions/pi/*.jsonl", pi),
+        ("openhands-sdk/*.json", openhands),
     ],
 )
 def test_each_text_and_call_is_in_the_log_as_its_source_has_it(

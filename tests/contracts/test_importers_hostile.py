@@ -57,9 +57,40 @@ DOCUMENTS: dict[str, Json] = {
     "langgraph": {"values": {"messages": LANGCHAIN}, "metadata": {"thread_id": "t"}},
     "beam": [{"batch_number": 1, "turns": [[{"role": "user", "id": 0, "content": "x", "time_anchor": "May-1-2024"}]]}],
     "crosswoz": {"1": {"messages": [{"role": "usr", "content": "x"}, {"role": "sys", "content": "y"}], "goal": []}},
+    "adk": {
+        "app_name": "a",
+        "user_id": "u",
+        "id": "1",
+        "events": [
+            {"author": "user", "content": {"parts": [{"text": "x"}]}, "timestamp": 1.5},
+            {
+                "author": "m",
+                "content": {"parts": [{"text": "x"}, {"function_call": {"id": "1", "name": "f", "args": {}}}]},
+            },
+            {"author": "m", "content": {"parts": [{"function_response": {"id": "1", "response": {"result": "x"}}}]}},
+        ],
+    },
+    "openhands-call": {"messages": MESSAGES, "kwargs": {}, "response": {"choices": [{"message": {"content": "x"}}]}},
     "memorybank": {"n": {"history": {"2023-01-01": [{"query": "q", "response": "r"}]}, "name": "n"}},
 }
-LINES: dict[str, list[Json]] = {"openai": MESSAGES, "claude-code": CLAUDE}
+PI: list[Json] = [
+    {"type": "session", "id": "1", "cwd": "/", "modelId": "m"},
+    {"type": "message", "message": {"role": "user", "content": [{"type": "text", "text": "x"}], "timestamp": 1}},
+    {"type": "message", "message": {"role": "assistant", "usage": {"input": 1}, "stopReason": "stop", "content": [
+        {"type": "thinking", "thinking": "t"}, {"type": "toolCall", "id": "1", "name": "f", "arguments": {}}]}},
+    {"type": "message", "message": {"role": "toolResult", "toolCallId": "1", "content": [], "isError": False}},
+]  # fmt: skip
+CODEX: list[Json] = [
+    {"type": "session_meta", "payload": {"id": "1", "base_instructions": {"text": "x"}}, "timestamp": "2025-01-01"},
+    {
+        "type": "response_item",
+        "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "u"}]},
+    },
+    {"type": "response_item", "payload": {"type": "reasoning", "summary": [{"text": "t"}], "encrypted_content": "e"}},
+    {"type": "response_item", "payload": {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}},
+    {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "1", "output": {"content": "x"}}},
+]
+LINES: dict[str, list[Json]] = {"openai": MESSAGES, "claude-code": CLAUDE, "pi": PI, "codex": CODEX}
 
 junk = st.one_of(
     st.none(),
@@ -118,8 +149,7 @@ def test_the_examples_are_what_they_are_meant_to_be(tmp_path: Path) -> None:
     for name, lines in LINES.items():
         (tmp_path / "x.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
         assert detect(tmp_path / "x.jsonl") == name
-    read_by_lines = {"claude-code", "deer-flow-replay"}
-    assert {one.name for one in FORMATS if one.sessions} - set(DOCUMENTS) <= read_by_lines
+    assert {one.name for one in FORMATS if one.sessions} - set(DOCUMENTS) - set(LINES) == {"deer-flow-replay"}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -17,7 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from promptctx.importers import _foreign, chats, claude_code, deer_flow, langgraph, openai_chat, swe, tau
+from promptctx.importers import (
+    _foreign,
+    adk,
+    chats,
+    claude_code,
+    codex,
+    deer_flow,
+    langgraph,
+    openai_chat,
+    openhands,
+    pi,
+    swe,
+    tau,
+)
 from promptctx.importers._files import OpenedFile, open_file
 from promptctx.importers._model import ImportedSession, ImportFailed, Sample, Skipped
 
@@ -48,16 +61,17 @@ FORMATS: tuple[Format, ...] = (
     Format("beam", "BEAM chat", chats.beam_matches, chats.beam_sessions),
     Format("crosswoz", "CrossWOZ dialogues", chats.crosswoz_matches, chats.crosswoz_sessions),
     Format("memorybank", "MemoryBank users", chats.memorybank_matches, chats.memorybank_sessions),
-    Format("pi", "pi session", _foreign.pi),
-    Format("codex", "Codex session", _foreign.codex),
+    Format("pi", "pi session", pi.matches, pi.sessions),
+    Format("codex", "Codex session", codex.matches, codex.sessions),
+    Format("openhands-call", "OpenHands model call", openhands.matches, openhands.sessions),
+    Format("adk", "Google ADK session", adk.matches, adk.sessions),
     Format("copilot", "Copilot session", _foreign.copilot),
     Format("kimi", "Kimi session", _foreign.kimi),
     Format("cursor", "Cursor session", _foreign.cursor),
     Format("openhands", "OpenHands event log", _foreign.openhands),
-    Format("openhands-call", "OpenHands model call", _foreign.openhands_call),
     Format("gemini", "Gemini session", _foreign.gemini),
     Format("hermes", "Hermes session", _foreign.hermes),
-    Format("adk", "Google ADK session or evaluation", _foreign.adk),
+    Format("adk-eval", "Google ADK evaluation", _foreign.adk_eval),
     Format("inspect-ai", "Inspect log", _foreign.inspect_ai),
     Format("langfuse", "Langfuse trace", _foreign.langfuse),
     Format("letta", "Letta agent file", _foreign.letta),

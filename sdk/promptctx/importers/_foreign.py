@@ -15,15 +15,6 @@ def _types(sample: Sample) -> set[str]:
     return {str(record(value).get("type")) for value in sample.head} if sample.kind == "lines" else set()
 
 
-def pi(sample: Sample) -> bool:
-    first = _first(sample)
-    return sample.kind == "lines" and first.get("type") == "session" and "cwd" in first
-
-
-def codex(sample: Sample) -> bool:
-    return sample.kind == "lines" and bool(_types(sample) & {"session_meta", "response_item", "turn_context"})
-
-
 def copilot(sample: Sample) -> bool:
     return sample.kind == "lines" and bool(_types(sample) & {"session.start", "assistant.turn_start", "user.message"})
 
@@ -38,14 +29,9 @@ def kimi(sample: Sample) -> bool:
 
 
 def openhands(sample: Sample) -> bool:
-    """Events of its SDK; the logs of its model calls are told by `openhands_call`."""
+    """Events of its SDK; the logs of its model calls are read by `openhands`."""
     first = _first(sample)
     return sample.kind == "lines" and "source" in first and str(first.get("kind")).endswith("Event")
-
-
-def openhands_call(sample: Sample) -> bool:
-    fields = _first(sample) if sample.kind == "document" else {}
-    return {"messages", "kwargs", "response"} <= fields.keys()
 
 
 def gemini(sample: Sample) -> bool:
@@ -73,9 +59,8 @@ def _is_part(fields: dict[str, Json]) -> bool:
     return bool(fields.keys() & {"messageID", "callID", "text", "state"}) and "role" not in fields
 
 
-def adk(sample: Sample) -> bool:
-    fields = _first(sample)
-    if "eval_cases" in fields or {"app_name", "events"} <= fields.keys():
+def adk_eval(sample: Sample) -> bool:
+    if "eval_cases" in _first(sample):
         return True
     first = record((items(sample.document) or [None])[0])
     return {"query", "expected_tool_use"} <= first.keys()

@@ -107,13 +107,13 @@ def assistant_event(
 
 def output_event(
     log: Recorder, position: object, content: Content, calls: list[dict[str, Any]], reasoning: list[dict[str, Any]], *,
-    at: Json = None, model: Json = None, usage: Json = None,
+    at: Json = None, model: Json = None, provider: Json = None, usage: Json = None,
 ) -> WireEvent:  # fmt: skip
     """An `assistant.output`, its calls noted as open."""
     for call in calls:
         log.called(call["id"])
-    spent = usage_of(usage)
-    given = {"tool_calls": calls, "reasoning": reasoning, "model": text(model), "usage": spent}
+    given: dict[str, Any] = {"tool_calls": calls, "reasoning": reasoning, "model": text(model)}
+    given |= {"provider": text(provider), "usage": usage_of(usage)}
     payload = {"content": content, **{key: value for key, value in given.items() if value}}
     return log.event(position, "assistant.output", payload, actor="agent", at=at)
 

@@ -87,7 +87,7 @@ class Recorder:
     session: str
     oddities: Counter[str]
     instructed: bool = False
-    _newest: str = ""
+    _before: str = ""
     _open: Counter[str] = field(default_factory=Counter)
     _used: set[str] = field(default_factory=set)
 
@@ -143,9 +143,9 @@ class Recorder:
         if moment is None:
             self.oddities["times that cannot be read"] += 1
             return None
-        if moment < self._newest:
+        if moment < self._before:
             self.oddities["times that run backwards"] += 1
-        self._newest = max(moment, self._newest)
+        self._before = moment
         return moment
 
 
