@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.trajectory.measuring import CELLS, Miss, Results, Sums, cell, measure, row
 from benchmarks.trajectory.methods import LastN, Method, Promptctx
+from benchmarks.trajectory.peers import FOLDER, install, started
 from benchmarks.trajectory.sessions import Session, load
 from workers.tokens import Tokens
 
@@ -25,8 +26,12 @@ QUICK_SESSIONS, QUICK_TURNS = 3, 12
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     begun = time.perf_counter()
+    if asked.install_peers:
+        return install(_listed(asked.methods), asked.peers)
+    methods, skipped = _methods(asked)
+    for name, reason in skipped.items():
+        print(f"SKIPPED {name}: {reason}", file=sys.stderr)
     sessions = _sessions(asked)
-    methods = _methods(asked)
     most = asked.max_turns or (QUICK_TURNS if asked.quick else None)
     results: Results = {}
     try:
@@ -38,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for method in methods:
             method.close()
     report = _report(methods, results, sessions)
+    report["skipped"] = skipped
     report["seconds"] = round(time.perf_counter() - begun, 1)
     if asked.json:
         print(json.dumps(report, ensure_ascii=False, indent=1))
@@ -58,6 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cells", default="", help=f"of {', '.join(CELLS)}; default: all")
     parser.add_argument("--max-turns", type=int, help="turns of a session that are scored, spread evenly")
     parser.add_argument("--low-water", default="", help="water marks, comma separated: promptctx once more with each")
+    parser.add_argument("--peers", type=Path, default=FOLDER, help="where the environments of the peers are")
+    parser.add_argument("--install-peers", action="store_true", help="make the environments of the peers, and stop")
     parser.add_argument("--misses", type=int, default=0, metavar="N", help="the N values that were missed most often")
     return parser
 
@@ -76,11 +84,14 @@ def _sessions(asked: argparse.Namespace) -> list[Session]:
     ]
 
 
-def _methods(asked: argparse.Namespace) -> list[Method]:
-    methods: list[Method] = [Promptctx(), LastN()]
-    methods += [Promptctx(f"promptctx@{mark}", float(mark)) for mark in _listed(asked.low_water)]
+def _methods(asked: argparse.Namespace) -> tuple[list[Method], dict[str, str]]:
+    """The methods that run, and why each of the others does not."""
     wanted = _listed(asked.methods)
-    return [one for one in methods if not wanted or one.name in wanted or one.name.split("@")[0] in wanted]
+    ours: list[Method] = [Promptctx(), LastN()]
+    ours += [Promptctx(f"promptctx@{mark}", float(mark)) for mark in _listed(asked.low_water)]
+    ours = [one for one in ours if not wanted or one.name.split("@")[0] in wanted]
+    peers, skipped = started(wanted, asked.peers)
+    return [*ours, *peers], skipped
 
 
 def _report(methods: Sequence[Method], results: Results, sessions: Sequence[Session]) -> dict[str, Any]:
@@ -109,11 +120,15 @@ def _report(methods: Sequence[Method], results: Results, sessions: Sequence[Sess
 
 
 def _table(report: dict[str, Any]) -> str:
-    columns = ("grounding", "prefix_reuse", "prefix_bound", "rule_breaks", "tokens_before", "tokens_after", "ms_p50")
-    rows = [f"{'method':<22}{'cell':>6}" + "".join(f"{name:>14}" for name in (*columns, "turns"))]
+    columns = ("grounding", "any_size", "reuse", "bound", "breaks", "before", "after", "ms_p50", "turns")
+    keys = (
+        "grounding", "grounding_any_size", "prefix_reuse", "prefix_bound", "rule_breaks", "tokens_before",
+        "tokens_after", "ms_p50", "turns",
+    )  # fmt: skip
+    rows = [f"{'method':<22}{'cell':>6}" + "".join(f"{name:>11}" for name in columns)]
     for name, method in report["methods"].items():
         for where, found in method["cells"].items():
-            numbers = "".join(f"{_shown(found[key]):>14}" for key in (*columns, "turns"))
+            numbers = "".join(f"{_shown(found[key]):>11}" for key in keys)
             rows.append(f"{name:<22}{where:>6}{numbers}")
     for name, method in report["methods"].items():
         rows += ["", f"grounding of {name} by source"]

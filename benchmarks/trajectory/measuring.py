@@ -54,11 +54,15 @@ class Miss:
 
 @dataclass(slots=True)
 class Sums:
-    """What one method did in one cell on one source."""
+    """What one method did in one cell on one source.
+
+    A prompt over the budget is one that could not be sent: what stands in it is `anyhow` there, but not `grounded`.
+    """
 
     turns: int = 0
     needed: int = 0
     grounded: int = 0
+    anyhow: int = 0
     bare: int = 0
     reused: int = 0
     reusable: int = 0
@@ -79,6 +83,10 @@ class Sums:
     @property
     def grounding(self) -> float | None:
         return self.grounded / self.needed if self.needed else None
+
+    @property
+    def grounding_anyhow(self) -> float | None:
+        return self.anyhow / self.needed if self.needed else None
 
 
 Results = dict[tuple[str, str, str], Sums]
@@ -135,7 +143,8 @@ def measure(
 
 
 def _lane(session: Session, method: Method, cell: str, budget: int, most: int | None) -> _Lane:
-    plan = planned(session, budget, method.carries, most)
+    limits = [limit for limit in (most, method.most) if limit is not None]
+    plan = planned(session, budget, method.carries, min(limits, default=None))
     return _Lane(method, cell, budget, method.begin(session, budget), plan, PrefixBound(budget, method.low_water))
 
 
@@ -156,6 +165,7 @@ def _replay(session: Session, lanes: Sequence[_Lane]) -> None:
                 _step(session, lane, place, turn, needed)
     for lane in lanes:
         lane.sums.bound_reused, lane.sums.bound_total = lane.bound.reused, lane.bound.total
+        lane.run.end()
 
 
 def _step(session: Session, lane: _Lane, place: int, turn: Turn, needed: dict[str, set[str]]) -> None:
@@ -178,23 +188,24 @@ def _score(
     session: Session, lane: _Lane, place: int, turn: Turn, compiled: Compiled, needed: dict[str, set[str]]
 ) -> None:
     count, sums = session.count.text, lane.sums
-    fixed = turn.tokens - sum(count_message(message, count) for message in turn.messages)
-    tokens = fixed + sum(count_message(message, count) for message in compiled.messages)
+    tokens = turn.base + sum(count_message(message, count) for message in compiled.messages)
     texts = [text_of(message) for message in compiled.messages]
     sums.turns += 1
     sums.before += turn.tokens
     sums.after += tokens
     sums.ms.append(compiled.ms)
-    sums.broken.update(broken_rules(compiled.messages, tokens, lane.budget, turn.system, turn.instruction_text))
+    broken = broken_rules(compiled.messages, tokens, lane.budget, turn.system, turn.instruction_text)
+    sums.broken.update(broken)
     if session.tokens > LONG_SESSION:
         sums.shares.append(tokens / session.tokens)
     if lane.previous and lane.previous[0] == place - 1:
-        sums.reused += fixed + shared_prefix(lane.previous[1], compiled.messages, count)
+        sums.reused += turn.base + shared_prefix(lane.previous[1], compiled.messages, count)
         sums.reusable += tokens
     for value, context in needed.items():
         found = standing(value, context, texts)
         sums.needed += 1
-        sums.grounded += found == "grounded"
+        sums.anyhow += found == "grounded"
+        sums.grounded += found == "grounded" and "over_budget" not in broken
         sums.bare += found == "bare"
         if found != "grounded":
             sums.misses.append(_miss(session, lane, turn, compiled, value, found))
@@ -236,10 +247,11 @@ def row(sums: Sums) -> dict[str, Any]:
         "prefix_reuse": rounded(sums.reused / sums.reusable if sums.reusable else None),
         "prefix_bound": rounded(sums.bound_reused / sums.bound_total if sums.bound_total else None),
         "rule_breaks": sums.broken.total() + len(sums.failures),
-        "tokens_before": round(sums.before / sums.turns) if sums.turns else None,
+        "tokens_before": round(sums.before / len(sums.ms)) if sums.ms else None,
         "tokens_after": round(sums.after / len(sums.ms)) if sums.ms else None,
         "ms_p50": rounded(statistics.median(sums.ms) if sums.ms else None),
         "turns": sums.turns,
+        "grounding_any_size": rounded(sums.grounding_anyhow),
         "needed": sums.needed,
         "bare": sums.bare,
         "breaks": {**sums.broken, **({"failed": len(sums.failures)} if sums.failures else {})},
@@ -252,8 +264,16 @@ def cell(parts: Sequence[Sums]) -> dict[str, Any]:
     whole = Sums()
     for part in parts:
         whole.add(part)
-    scores = [part.grounding for part in parts if part.grounding is not None]
-    return {**row(whole), "grounding": rounded(statistics.fmean(scores) if scores else None)}
+    return {
+        **row(whole),
+        "grounding": _mean([part.grounding for part in parts]),
+        "grounding_any_size": _mean([part.grounding_anyhow for part in parts]),
+    }
+
+
+def _mean(scores: Sequence[float | None]) -> float | None:
+    found = [score for score in scores if score is not None]
+    return rounded(statistics.fmean(found) if found else None)
 
 
 def rounded(value: float | None) -> float | None:

@@ -5,8 +5,8 @@ A method is begun once for a session and a budget, and then asked at one turn af
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from benchmarks.trajectory.scoring import WireMessage
 from benchmarks.trajectory.sessions import FORMAT, Session, Turn
@@ -33,7 +33,6 @@ class Compiled:
     messages: Sequence[WireMessage]
     ms: float
     where: Callable[[int], str] | None = None
-    payload: dict[str, Any] = field(default_factory=dict)
 
 
 class Run(Protocol):
@@ -43,17 +42,23 @@ class Run(Protocol):
         """The prompt for a turn. Any exception is a failed turn."""
         ...
 
+    def end(self) -> None:
+        """No turn will follow."""
+        ...
+
 
 class Method(Protocol):
     """`carries`: what it did at one turn changes what it does at the next, so that none may be left out.
 
-    `low_water` is the share of the room that is left full when it cuts; 1 for a method that always fills it.
+    `low_water` is the share of the room that is left full when it cuts; 1 for a method that always fills it. `most`
+    limits the turns of a session that a slow method is asked for.
     """
 
     name: str
     version: str
     carries: bool
     low_water: float
+    most: int | None
 
     def begin(self, session: Session, budget: int) -> Run: ...
 
@@ -67,6 +72,7 @@ class Promptctx:
     """The pure compile, in the session's own mode, with the layout carried from turn to turn as a view does it."""
 
     carries = True
+    most: int | None = None
 
     def __init__(self, name: str = "promptctx", low_water: float | None = None) -> None:
         self.name = name
@@ -100,7 +106,10 @@ class _View:
         prompt = compile_prompt(context, self._request, self._layout, count, plan)
         ms = (time.perf_counter() - begun) * 1e3
         self._layout = Layout.load(prompt.layout.dump())
-        return Compiled(prompt.payload["messages"], ms, lambda seq: _where(prompt, seq), prompt.payload)
+        return Compiled(prompt.payload["messages"], ms, lambda seq: _where(prompt, seq))
+
+    def end(self) -> None:
+        self._layout = None
 
 
 def _query(state: ContextState) -> str:
@@ -127,6 +136,7 @@ class LastN:
     version = "1"
     carries = False
     low_water = 1.0
+    most: int | None = None
 
     def begin(self, session: Session, budget: int) -> Run:
         return _Suffix(session, budget)
@@ -144,7 +154,7 @@ class _Suffix:
         begun = time.perf_counter()
         messages, starts = turn.messages, turn.starts
         sizes = [count_message(message, self._session.count.text) for message in messages]
-        room = self._budget - (turn.tokens - sum(sizes[starts[0] :])) if starts else 0
+        room = self._budget - turn.base - sum(sizes[: starts[0]]) if starts else 0
         pieces = [range(start, end) for start, end in zip(starts, [*starts[1:], len(messages)], strict=True)]
         kept: list[range] = []
         for piece in pieces:
@@ -161,3 +171,6 @@ class _Suffix:
         opening = messages[: starts[0]] if starts else messages
         chosen = [messages[at] for piece in sorted(kept, key=lambda piece: piece.start) for at in piece]
         return Compiled([*opening, *chosen], (time.perf_counter() - begun) * 1e3)
+
+    def end(self) -> None:
+        pass

@@ -38,8 +38,8 @@ class Turn:
     """An assistant message with tool calls, and the whole history before it in the shape that every method gets.
 
     `messages` begin with the system message if there is one; `starts` are the places where units begin, `instruction`
-    is the place of the newest directive and `instructed` the seq of its unit. `state` is the log folded so far: it
-    changes when the next turn is asked for.
+    is the place of the newest directive and `instructed` the seq of its unit; `base` are the tokens spent before any
+    message. `state` is the log folded so far: it changes when the next turn is asked for.
     """
 
     seq: int
@@ -50,6 +50,7 @@ class Turn:
     starts: tuple[int, ...]
     instruction: int | None
     instructed: int | None
+    base: int
     tokens: int
 
     @property
@@ -115,9 +116,10 @@ class Session:
                 if business and business.event_id in message.sources:
                     instruction, instructed = len(rendered), unit.seq
                 rendered += _rendered([message])
-        fixed = self.count.base + self.count.tools(_tools(state)) + (self.count.neutral([system]) if system else 0)
+        base = self.count.base + self.count.tools(_tools(state))
+        fixed = base + (self.count.neutral([system]) if system else 0)
         tokens = fixed + sum(unit.tokens for unit in units)
-        return Turn(seq, state, calls, units, tuple(rendered), tuple(starts), instruction, instructed, tokens)
+        return Turn(seq, state, calls, units, tuple(rendered), tuple(starts), instruction, instructed, base, tokens)
 
 
 def _rendered(messages: Sequence[Neutral]) -> list[WireMessage]:
