@@ -17,6 +17,9 @@ from domain.text import shorten, well_formed
 from domain.windows import Unit
 from domain.wording import Wording
 
+BESIDE_WAITING = 64
+"""Tokens that calls without an answer leave to the rest of the prompt."""
+
 SHORTEST_ANCHOR = 800
 """Tokens of an oversized business anchor that stay verbatim, head and tail together, at the least."""
 
@@ -73,37 +76,48 @@ class Protected:
 
 def protect(
     units: Sequence[Unit], session: ContextState, fixed: Mapping[str, int], limit: int, count: Counter, words: Wording
-) -> Protected:
-    """The protected units, at a size that fits. `fixed` tells what the rest of the floor needs, by part.
-
-    Raises ContextOverflow with what each part needs.
-    """
-    business = session.one("business")
-    anchor = next((unit for unit in units if business and business.event_id in unit.events), None)
-    pins = [unit for unit in units if any(pin in unit.events for pin in session.tables["pins"])]
+) -> Protected | None:
+    """The protected units, at a size that fits beside what `fixed` says that the rest of the floor needs; None when
+    they do not fit."""
+    anchor, pins = _anchor_and_pins(units, session)
     waiting = [unit for unit in units if unit.open and unit not in pins and unit is not anchor]
     room = limit - sum(fixed.values()) - sum(unit.tokens for unit in pins if unit is not anchor)
     shortened = 0
     if anchor is not None and anchor.tokens > room:
         smaller = _shorten_anchor(anchor, room, count, words)
         if smaller is None:
-            raise overflow({**fixed, **_needs(anchor, pins)}, limit, count)
+            return None
         shortened = anchor.tokens - smaller.tokens
         pins = [smaller if unit is anchor else unit for unit in pins]
         anchor = smaller
-    elif room < 0:
-        raise overflow({**fixed, **_needs(anchor, pins)}, limit, count)
     room -= anchor.tokens if anchor else 0
+    if room < 0:
+        return None
     kept = {unit.seq: unit for unit in [*pins, *([anchor] if anchor else [])]}
     for unit in sorted(waiting, key=lambda one: -one.seq):
         # A call that still waits is kept before anything else, but it is no reason to fail.
-        if unit.tokens <= room:
-            kept[unit.seq] = unit
-            room -= unit.tokens
+        room -= unit.tokens
+        if room < BESIDE_WAITING:
+            break
+        kept[unit.seq] = unit
     return Protected(
         tuple(kept[seq] for seq in sorted(kept)), anchor.seq if anchor else None,
         frozenset(unit.seq for unit in pins), shortened,
     )  # fmt: skip
+
+
+def _anchor_and_pins(units: Sequence[Unit], session: ContextState) -> tuple[Unit | None, list[Unit]]:
+    business, pins = session.one("business"), session.tables["pins"]
+    anchor = next((unit for unit in units if business and business.event_id in unit.events), None)
+    return anchor, [unit for unit in units if not unit.orphan and any(pin in unit.events for pin in pins)]
+
+
+def needs(units: Sequence[Unit], session: ContextState) -> dict[str, int]:
+    """What the units that must not be cut need, by part."""
+    anchor, pins = _anchor_and_pins(units, session)
+    pinned = sum(unit.tokens for unit in pins if unit is not anchor)
+    found = {"pins": pinned, "anchor_business": anchor.tokens if anchor else 0}
+    return {part: tokens for part, tokens in found.items() if tokens}
 
 
 def overflow(needs: Mapping[str, int], limit: int, count: Counter) -> ContextOverflow:
@@ -116,12 +130,6 @@ def overflow(needs: Mapping[str, int], limit: int, count: Counter) -> ContextOve
         total=total,
         budget=budget,
     )
-
-
-def _needs(anchor: Unit | None, pins: Sequence[Unit]) -> dict[str, int]:
-    pinned = sum(unit.tokens for unit in pins if unit is not anchor)
-    found = {"pins": pinned, "anchor_business": anchor.tokens if anchor else 0}
-    return {part: tokens for part, tokens in found.items() if tokens}
 
 
 def _shorten_anchor(unit: Unit, room: int, count: Counter, words: Wording) -> Unit | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from domain import rendering, reports
-from domain.anchors import Protected, overflow, protect, system_anchor
+from domain.anchors import Protected, needs, overflow, protect, system_anchor
 from domain.arranging import Frame, arrange, frame
 from domain.budgets import Offers, SlotFill, fill_slots, input_budget
 from domain.context import Context
@@ -29,6 +29,9 @@ from domain.wording import WORDINGS, Wording
 
 TAIL_RESERVE = 40
 """Tokens kept for the frame of the tail message and the seams between counted pieces."""
+
+SEAMS = 16
+"""Tokens by which the sum of counted pieces may miss the count of the whole, either way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +78,9 @@ def compile_prompt(
     parent = parent if parent and parent.epoch == _epoch(context) else None
 
     floor = _floor(desk)
-    protected = _protect(desk, floor)
-    spare = plan.limit - sum(floor.values()) - sum(unit.tokens for unit in protected.units)
-
-    allowance = max(0, int(spare * (1 - plan.mode.window_share)) - TAIL_RESERVE)
     frozen = thawed(parent.frozen if parent else None, desk.facts, plan.mode)
-    fills = fill_slots(desk.facts, plan.mode, allowance, _header_tokens(desk), count.text, _offers(desk, frozen))
-    around = _frame_that_fits(desk, fills, protected)
-
-    room = plan.limit - _fixed_tokens(desk, around, protected)
-    if allowance < plan.mode.global_slot_budget and _wants_more(fills):
-        # Slots and window share what is short; what one leaves over must not make the other shrink as budgets grow.
-        room = min(room, spare - allowance)
-    trimmed = _trim(desk, protected, parent, max(0, room), around)
+    protected, fills, around, room = _laid_out(desk, floor, frozen)
+    trimmed = _trim(desk, protected, parent, room, around)
 
     messages = _arranged(desk, around, protected, trimmed.arrangement)
     payload = rendering.render(messages, desk.tools, count.format)
@@ -166,10 +159,28 @@ def _system_tokens(around: Frame, count: Counter) -> int:
     return count.neutral([around.system]) if around.system else 0
 
 
-def _protect(desk: _Desk, floor: Mapping[str, int]) -> Protected:
-    history = desk.context.history
-    units = (*history.protected, *history.recent)
-    return protect(units, desk.context.session, floor, desk.plan.limit, desk.count, desk.plan.words)
+def _laid_out(
+    desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None
+) -> tuple[Protected, Sequence[SlotFill], Frame, int]:
+    """What is protected, what stands around it, and the room that this leaves to the window. The counts of parts add up
+    to that of the whole but for the seams: the exact count decides, on plans a little over and under the limit."""
+    plan, count, history = desk.plan, desk.count, desk.context.history
+    units = (*history.older, *history.recent)
+    for seams in (SEAMS, 0, -SEAMS):
+        protected = protect(units, desk.context.session, floor, plan.limit + seams, count, plan.words)
+        if protected is None:
+            continue
+        spare = plan.limit - sum(floor.values()) - sum(unit.tokens for unit in protected.units)
+        allowance = max(0, int(spare * (1 - plan.mode.window_share)) - TAIL_RESERVE)
+        for allowed in (allowance, 0):
+            fills = fill_slots(desk.facts, plan.mode, allowed, _header_tokens(desk), count.text, _offers(desk, frozen))
+            around, room = _frame_that_fits(desk, fills, protected)
+            if room >= 0:
+                # Slots and window share what is short: what one leaves over must not make the other shrink.
+                short = allowed < plan.mode.global_slot_budget and _wants_more(fills)
+                return protected, fills, around, max(0, min(room, spare - allowed)) if short else room
+    found = {**floor, **needs(units, desk.context.session)}
+    raise overflow({**found, "opening": max(0, plan.limit + 1 - sum(found.values()))}, plan.limit, count)
 
 
 def _offers(desk: _Desk, frozen: Frozen | None) -> Offers:
@@ -195,23 +206,21 @@ def _wants_more(fills: Sequence[SlotFill]) -> bool:
     return any(one.reason == "global_budget" for fill in fills for one in fill.placed)
 
 
-def _frame_that_fits(desk: _Desk, fills: Sequence[SlotFill], protected: Protected) -> Frame:
-    """The frame with the slots and as many of the repeated core rules as fit."""
-    overrides, needs = desk.request.overrides, 0
+def _frame_that_fits(desk: _Desk, fills: Sequence[SlotFill], protected: Protected) -> tuple[Frame, int]:
+    """The frame with the slots and as many of the repeated core rules as fit, and the room that is left."""
+    overrides = desk.request.overrides
     wanted = overrides.reinforce_limit if overrides.reinforce_rules is not False else 0
     for reinforced in range(wanted, -1, -1):
         around = frame(desk.anchor, fills, desk.plan.mode, desk.plan.words, reinforced)
-        needs = _fixed_tokens(desk, around, protected)
-        if needs <= desk.plan.limit:
-            return around
-    raise overflow({"fixed": needs}, desk.plan.limit, desk.count)
+        room = desk.plan.limit - _fixed_tokens(desk, around, protected)
+        if room >= 0 or not reinforced:
+            break
+    return around, room
 
 
 def _fixed_tokens(desk: _Desk, around: Frame, protected: Protected) -> int:
     """What the prompt needs before any of the history that may be cut."""
-    opening = (around.system,) if around.system else ()
-    kept = tuple(message for unit in protected.units for message in unit.messages)
-    messages = (*opening, *around.few_shot, *kept, *around.tail)
+    messages = _arranged(desk, around, protected, Arrangement((), (), (), Layout()))
     return desk.count.payload(rendering.render(messages, desk.tools, desk.count.format))
 
 

@@ -98,7 +98,14 @@ def _remembered(tables: Tables, event: Event, told: ev.ToolResult, call: OpenCal
         "recent_calls",
         key,
         RecentCall(
-            call.name, told.status, text[:PREVIEW], event.seq, event.event_id, event.recorded_at, told.observed_at
+            call.name,
+            told.status,
+            text[:PREVIEW],
+            call.unit,
+            event.seq,
+            event.event_id,
+            event.recorded_at,
+            told.observed_at,
         ),
     )
     others = sorted((row.seq, old) for old, row in tables["recent_calls"].items() if old != key)

@@ -15,8 +15,8 @@ SLOTS: tuple[SlotName, ...] = ("constraints", "planner", "task_memory", "tool_st
 """The six slots by priority: when room is short, the last loses first."""
 
 GLOBAL_SLOT_BUDGET = 2400
-WINDOW_SHARE = 0.5
-LOW_WATER = 0.7
+WINDOW_SHARE = 0.9
+LOW_WATER = 0.85
 
 BUILTIN = """
 [chat]

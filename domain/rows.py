@@ -136,6 +136,7 @@ class RecentCall:
     tool: str
     status: str
     preview: str
+    unit: int
     seq: int
     event_id: str
     recorded_at: int

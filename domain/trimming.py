@@ -8,17 +8,30 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from domain.anchors import Protected
+from domain.condensing import condense
 from domain.counting import Counter
 from domain.events import TextPart
 from domain.rendering.neutral import Neutral, text_of
 from domain.snapshots import Layout
-from domain.summaries import SummaryLine, summary_line
+from domain.summaries import Extractor, SummaryLine
 from domain.text import shorten
-from domain.windows import History, Unit
+from domain.windows import History, Shallow, Unit
 from domain.wording import WORDINGS
 
-SUMMARY_SHARE, SUMMARY_MOST = 0.15, 600
+SUMMARY_SHARE, SUMMARY_MOST = 0.85, 100000
 """The share of the window that the summary may take, and its most tokens."""
+
+NEWEST_SHARE = 0.85
+"""The share of the window that the newest unit may take before the summary has to give way no further."""
+
+FILLINGS = 2
+"""How often the window and the summary hand each other what they do not need."""
+
+WHOLE = 0.6
+"""The share of the newest unit that must be worth its room for the unit to stay whole."""
+
+SHORTEST_TEXT = 16
+"""Tokens that a text in a shortened unit keeps at the least."""
 
 TIGHTER = 0.75
 """What a failed round leaves of its target."""
@@ -73,7 +86,7 @@ def trim(
     fails, if any. With a parent layout the trim goes down to the low-water mark, so that the next prompts share a
     prefix; without one the window is the longest suffix that fits.
     """
-    begun = _begin(history, protected, parent)
+    begun = _begin(history, protected, parent, locale)
     rolled_back: list[Round] = []
     for attempt in _ladder(begun, room, low_water, count, locale):
         failed = failed_check(attempt)
@@ -93,14 +106,16 @@ class _Begun:
     cut: int
     trims: int
     complete: bool
+    deep: bool
     carried: bool
     newest: int
+    extractor: Extractor
 
 
-def _begin(history: History, protected: Protected, parent: Layout | None) -> _Begun:
-    free = [unit for unit in history.recent if unit.seq not in protected.seqs and not unit.orphan]
+def _begin(history: History, protected: Protected, parent: Layout | None, locale: str) -> _Begun:
+    units = (*history.older, *history.recent)
+    free = [unit for unit in units if unit.seq not in protected.seqs and not unit.orphan]
     cut = parent.cut if parent else 0
-    first = history.recent[0].seq if history.recent else 0
     # A unit before the cut whose answer came after it is news: it comes back until the next trim.
     fresh = {unit.seq for unit in free if unit.last >= cut}
     lines = tuple(
@@ -114,9 +129,11 @@ def _begin(history: History, protected: Protected, parent: Layout | None) -> _Be
         lines=lines,
         cut=cut,
         trims=parent.trims if parent else 0,
-        complete=cut >= first or not history.before.units,
+        complete=cut >= history.since,
+        deep=history.deep or not history.since,
         carried=parent is not None,
         newest=history.recent[-1].seq if history.recent else 0,
+        extractor=Extractor(lines, free, protected.units, locale),
     )
 
 
@@ -126,23 +143,28 @@ def _ladder(begun: _Begun, room: int, low_water: float, count: Counter, locale: 
     if begun.complete and spent <= room:
         dropped = _unlisted(begun.gone, begun.lines)
         yield Arrangement(begun.units, begun.lines, dropped, Layout(begun.cut, begun.lines, begun.trims))
+    if not begun.deep:
+        raise Shallow
     target = int(room * low_water) if begun.carried else room
     for strategy, share in (("summary", 1.0), ("drop", 1.0), ("drop", TIGHTER), ("drop", 0.0))[: MAX_ROUNDS - 1]:
         yield _cut(begun, max(0, int(target * share)), strategy, count, locale)
 
 
 def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str) -> Arrangement:
-    reserve = min(int(target * SUMMARY_SHARE), SUMMARY_MOST) if strategy == "summary" else 0
-    window = _suffix(begun.units, target - reserve)
-    shortened: dict[int, int] = {}
-    if not window and begun.units and begun.units[-1].seq == begun.newest:
-        # The agent's next step stands on the newest unit: rather a part of it than nothing.
-        smaller = _shorten(begun.units[-1], target - reserve, count, locale)
-        if smaller is not None:
-            window = (smaller,)
-            shortened[smaller.seq] = begun.units[-1].tokens - smaller.tokens
+    """The window down to `target` tokens, the summary of what goes included. What the summary leaves over, the window
+    gets back; what the window cannot use, the summary."""
+    reserve = _summary_room(begun, target) if strategy == "summary" else 0
+    for _ in range(FILLINGS):
+        window, shortened = _window(begun, target - reserve, count, locale)
+        if not window and strategy == "summary":
+            reserve = target
+        lines = _summary(begun, window, reserve, count, locale)
+        spare = target - sum(unit.tokens for unit in window) - _summary_tokens(lines, count, locale)
+        following = begun.units[-len(window) - 1] if len(window) < len(begun.units) else None
+        if not window or shortened or following is None or following.tokens > spare:
+            break
+        reserve -= spare
     gone = begun.units[: len(begun.units) - len(window)]
-    lines = _summarise(begun.lines, gone, reserve, locale, count) if reserve else ()
     cut = next((unit.seq for unit in window if unit.seq >= begun.cut), begun.newest + 1)
     return Arrangement(
         window=window,
@@ -152,6 +174,37 @@ def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str)
         strategy=strategy,
         shortened=shortened,
     )
+
+
+def _window(begun: _Begun, room: int, count: Counter, locale: str) -> tuple[tuple[Unit, ...], dict[int, int]]:
+    """The longest suffix that fits; of a newest unit that does not, a part: the agent's next step stands on it."""
+    window = _suffix(begun.units, room)
+    if window or not begun.units or begun.units[-1].seq != begun.newest:
+        return window, {}
+    smaller = _shorten(begun.units[-1], room, count, locale)
+    if smaller is None:
+        return (), {}
+    return (smaller,), {smaller.seq: begun.units[-1].tokens - smaller.tokens}
+
+
+def _summary(begun: _Begun, window: Sequence[Unit], room: int, count: Counter, locale: str) -> tuple[SummaryLine, ...]:
+    gone = (*begun.gone, *begun.units[: len(begun.units) - len(window)])
+    return begun.extractor.lines(gone, window, room - _heading(count, locale), count.text)
+
+
+def _summary_tokens(lines: Sequence[SummaryLine], count: Counter, locale: str) -> int:
+    return _heading(count, locale) + sum(line.tokens for line in lines) if lines else 0
+
+
+def _summary_room(begun: _Begun, target: int) -> int:
+    """What the summary may take: its share, but for what the newest unit is worth beside all that went."""
+    most = min(int(target * SUMMARY_SHARE), SUMMARY_MOST)
+    if not begun.units or begun.units[-1].tokens <= target - most:
+        return most
+    newest = begun.units[-1]
+    share = begun.extractor.fair_share((*begun.gone, *begun.units[:-1]), newest, target)
+    wanted = newest.tokens if share > WHOLE else int(newest.tokens * share)
+    return max(0, min(most, target - min(wanted, int(target * NEWEST_SHARE))))
 
 
 def _unlisted(gone: Sequence[Unit], lines: Sequence[SummaryLine]) -> tuple[Unit, ...]:
@@ -169,28 +222,6 @@ def _suffix(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
     return tuple(units[first:])
 
 
-def _summarise(
-    carried: Sequence[SummaryLine], gone: Sequence[Unit], room: int, locale: str, count: Counter
-) -> tuple[SummaryLine, ...]:
-    """Lines for what went, newest first as long as they fit; lines that were carried keep their text."""
-    room -= _heading(count, locale)
-    chosen: list[SummaryLine] = []
-    for line in _lines(carried, gone, locale, count):
-        if not line.text:
-            continue
-        room -= line.tokens
-        if room < 0:
-            break
-        chosen.append(line)
-    return tuple(reversed(chosen))
-
-
-def _lines(carried: Sequence[SummaryLine], gone: Sequence[Unit], locale: str, count: Counter) -> Iterator[SummaryLine]:
-    for unit in reversed(gone):
-        yield summary_line(unit, locale, count.text)
-    yield from reversed(carried)
-
-
 def _heading(count: Counter, locale: str) -> int:
     words = WORDINGS[locale]
     part = TextPart(type="text", text=words.summary + "\n" + words.earlier.format(units=10_000))
@@ -198,20 +229,33 @@ def _heading(count: Counter, locale: str) -> int:
 
 
 def _shorten(unit: Unit, room: int, count: Counter, locale: str) -> Unit | None:
-    """The unit with the middle of its texts cut, the longest first, until it fits; calls and ids stay whole."""
+    """The unit with its texts made smaller until it fits, the longest first; calls and ids stay whole."""
     words = WORDINGS[locale]
-    messages = list(unit.messages)
-    excess = unit.tokens - room
-    sizes = [(sum(count.text(text_of(part)) for part in one.parts), at) for at, one in enumerate(messages)]
-    for size, at in sorted(sizes, reverse=True):
-        if excess <= 0:
-            break
-        limit = max(size - excess - 8, 40)
-        if limit >= size:
-            continue
-        whole = "\n".join(map(text_of, messages[at].parts))
-        text = shorten(whole, limit, count.text, words.left_out_marker)
-        messages[at] = replace(messages[at], parts=(TextPart(type="text", text=text),))
-        excess -= size - count.text(text)
-    tokens = count.neutral(messages)
-    return replace(unit, messages=tuple(messages), tokens=tokens) if tokens <= room else None
+    texts = ["\n".join(map(text_of, message.parts)) for message in unit.messages]
+    sizes = [count.text(text) for text in texts]
+    for slack in (0, 8 * len(sizes)):
+        level = _level(sizes, room - (unit.tokens - sum(sizes)) - slack)
+        if level < SHORTEST_TEXT:
+            return None
+        messages = []
+        for message, text, size in zip(unit.messages, texts, sizes, strict=True):
+            if size > level:
+                reduce = condense if message.role == "tool" else shorten
+                part = TextPart(type="text", text=reduce(text, level, count.text, words.left_out_marker))
+                message = replace(message, parts=(part,))
+            messages.append(message)
+        tokens = count.neutral(messages)
+        if tokens <= room:
+            return replace(unit, messages=tuple(messages), tokens=tokens)
+    return None
+
+
+def _level(sizes: Sequence[int], room: int) -> int:
+    """The size to which the larger ones are cut so that all together take `room`."""
+    left = room
+    for place, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - place)
+        if size > share:
+            return share
+        left -= size
+    return max(sizes, default=0)

@@ -17,8 +17,11 @@ from domain.state import ContextState
 from domain.text import inline
 from domain.wording import WORDINGS
 
-CANDIDATES = 64
-"""Units beyond the window that a compile may still summarise; older ones are accounted for as a range."""
+DEPTH = 3
+"""How many budgets of tokens beyond the window a trim looks back; what is older is accounted for as a range."""
+
+MOST_UNITS = 512
+"""Units beyond the window that a trim looks at, at the most."""
 
 PAGE = 64
 NEWEST = 2**62
@@ -49,12 +52,19 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a compile looks at: `recent` units without a gap up to the head, older `protected` ones, and the totals of
-    all units before `recent`, the protected ones included."""
+    """What a compile looks at: `recent` units, without a gap from the seq `since` to the head; `older` ones that may
+    still be wanted; and the totals of all units before `recent`, the older ones included. Only a `deep` history goes
+    far enough back for a trim."""
 
     recent: tuple[Unit, ...]
-    protected: tuple[Unit, ...]
+    older: tuple[Unit, ...]
     before: Totals
+    since: int
+    deep: bool = True
+
+
+class Shallow(Exception):
+    """The history must be cut, and what was read of it does not go far enough back: read it deep and compile again."""
 
 
 class HistoryReader(Protocol):
@@ -107,25 +117,34 @@ def read_history(
     *,
     locale: str = "zh",
     model: str | None = None,
+    cut: int = 0,
+    deep: bool = True,
 ) -> History:
-    """Pulls units from the newest back until they exceed `budget` tokens, and `CANDIDATES` more."""
+    """Pulls units from the newest back: a shallow history to the parent's `cut` or until they exceed `budget` tokens,
+    whatever comes first; a deep one until what a trim may look at is there too."""
     builder = UnitBuilder(state, count, locale, model)
     recent: list[Unit] = []
-    spent, beyond = 0, 0
+    spent, beyond, since = 0, 0, 0
     for unit in _pulled(reader, builder):
+        if not deep and (unit.seq < cut or spent > budget):
+            since = cut if unit.seq < cut else recent[-1].seq
+            break
+        beyond += spent > budget
+        if beyond > MOST_UNITS or spent > budget * (1 + DEPTH):
+            since = recent[-1].seq
+            break
         recent.append(unit)
         spent += unit.tokens
-        beyond += spent > budget
-        if beyond > CANDIDATES:
-            break
     recent.reverse()
     first = recent[0].seq if recent else NEWEST
-    wanted = protected_events(state)
+    wanted = wanted_events(state, cut)
     older = builder.units(reader.units(wanted)) if wanted else []
     return History(
         recent=tuple(recent),
-        protected=tuple(unit for unit in older if unit.seq < first),
-        before=reader.totals(first) if recent else Totals(),
+        older=tuple(unit for unit in older if unit.seq < first),
+        before=reader.totals(first),
+        since=since,
+        deep=deep,
     )
 
 
@@ -137,13 +156,15 @@ def _pulled(reader: HistoryReader, builder: "UnitBuilder") -> Iterator[Unit]:
         before = units[0].seq
 
 
-def protected_events(state: ContextState) -> set[str]:
-    """Events whose units are never dropped: pins, the business anchor, and calls that still wait for an answer."""
+def wanted_events(state: ContextState, cut: int) -> set[str]:
+    """Events whose units are wanted however old they are: pins, the business anchor, calls that still wait for an
+    answer, and those before the `cut` whose answer came after it."""
     wanted = set(state.tables["pins"])
     if anchor := state.one("business"):
         wanted.add(anchor.event_id)
     wanted |= {call.event_id for call in state.tables["open_calls"].values() if not call.dead}
-    return wanted
+    answered = state.tables["recent_calls"].values()
+    return wanted | {call.event_id for call in answered if call.unit < cut <= call.seq}
 
 
 class UnitBuilder:

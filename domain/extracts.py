@@ -1,0 +1,157 @@
+"""What of a unit is worth carrying on once it leaves the window: small fragments, each readable on its own.
+
+A fragment keeps a value beside the words it stood with, because a value without its name is of no use: a JSON leaf
+with its key, a call with its arguments, a line or sentence of a text. Which of them are kept is for `summaries`.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from domain.conversation import arguments_text
+from domain.rendering.neutral import Neutral, text_of
+from domain.text import inline
+from domain.windows import Unit
+
+LONGEST = 200
+"""Characters of one fragment."""
+
+LONGEST_TEXT = 12_000
+"""Characters of one message that are looked at, from both ends: what a person would skim."""
+
+IDENTIFIER = re.compile(r"[A-Za-z0-9_./:#@-]{4,}")
+_TELLING = re.compile(r"[0-9_/.]")
+_SENTENCE = re.compile(r"(?<=[.!?。！？；;])\s+|(?<=[。！？；])|\n+")
+_STAMP = re.compile(r"(?:created|updated|modified|time_?stamp|_at$)", re.IGNORECASE)
+_TROUBLE = re.compile(r"error|exception|fail|denied|not found|traceback|错误|失败|异常|拒绝", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One piece of a note: `values` are the identifiers and leaf values it carries, `weight` what else it is worth."""
+
+    text: str
+    values: tuple[str, ...] = ()
+    weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What one message says, in fragments; `lead` opens it: who spoke, which tool was called, how it answered."""
+
+    lead: str
+    fragments: tuple[Fragment, ...]
+    close: str = ""
+    role: str = "assistant"
+
+
+def notes(unit: Unit, speakers: dict[str, str]) -> list[Note]:
+    """The notes of a unit in the order of its messages."""
+    found: list[Note] = []
+    for message in unit.messages:
+        found += _notes(message, speakers)
+    return found
+
+
+def _notes(message: Neutral, speakers: dict[str, str]) -> Iterator[Note]:
+    text = "\n".join(map(text_of, message.parts))
+    if message.role == "tool":
+        yield Note(f"→ {message.status or 'ok'}: ", tuple(_result(text)), role="tool")
+        return
+    weight = 1.0 if message.role == "user" else 0.0
+    if text.strip():
+        yield Note(f"{speakers[message.role]}: ", tuple(_sentences(_skimmed(text), weight)), role=message.role)
+    for call in message.calls:
+        yield Note(f"{inline(call.name)}(", tuple(_arguments(arguments_text(call.arguments))), ")", "call")
+
+
+def _arguments(text: str) -> list[Fragment]:
+    found = parsed(text)
+    if isinstance(found, dict):
+        return [piece for leaf in leaves(found) for piece in _split(leaf)]
+    return [Fragment(inline(text[:LONGEST]), identifiers(text[:LONGEST]))] if text.strip() else []
+
+
+def _result(text: str) -> list[Fragment]:
+    found = parsed(text)
+    if isinstance(found, dict | list):
+        return [piece for leaf in leaves(found) for piece in _split(leaf)]
+    return list(_sentences(_skimmed(text), 0.0))
+
+
+def parsed(text: str) -> Any:
+    if text[:1] not in "{[":
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def leaves(value: Any, key: str = "") -> Iterator[Fragment]:
+    """The leaves of a JSON value as `key: value` in order, one fragment each; a list of plain values is one leaf."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from leaves(item, str(name))
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        for item in value:
+            yield from leaves(item, key)
+    elif isinstance(value, list):
+        if value:
+            yield _leaf(key, [_plain(item) for item in value])
+    elif value not in (None, "", {}):
+        yield _leaf(key, [_plain(value)])
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _leaf(key: str, values: list[str]) -> Fragment:
+    text = ", ".join(values)
+    if _STAMP.search(key):
+        return Fragment(f"{key}: {text}")
+    carried = tuple(value for value in values if 4 <= len(value) <= 80) or identifiers(text)
+    return Fragment(f"{key}: {text}" if key else text, carried)
+
+
+def _split(leaf: Fragment) -> Iterator[Fragment]:
+    """A leaf as one line, a long one as its sentences."""
+    if len(leaf.text) <= LONGEST // 2:
+        yield Fragment(inline(leaf.text), leaf.values, leaf.weight)
+    else:
+        yield from _sentences(_skimmed(leaf.text), 0.0)
+
+
+def _sentences(text: str, weight: float) -> Iterator[Fragment]:
+    for sentence in _SENTENCE.split(text):
+        line = sentence.strip()
+        for start in range(0, len(line), LONGEST):
+            piece = line[start : start + LONGEST]
+            trouble = 1.0 if _TROUBLE.search(piece) else 0.0
+            yield Fragment(inline(piece), identifiers(piece), weight + trouble)
+
+
+def identifiers(text: str) -> tuple[str, ...]:
+    """The identifier-like words of a text: paths, numbers, names with digits, dots or underscores."""
+    found = (word.strip(".:-") for word in IDENTIFIER.findall(text))
+    return tuple(dict.fromkeys(word for word in found if len(word) >= 4 and _TELLING.search(word)))
+
+
+def _skimmed(text: str) -> str:
+    if len(text) <= LONGEST_TEXT:
+        return text
+    half = LONGEST_TEXT // 2
+    return f"{text[:half]}\n{text[-half:]}"
+
+
+def lines_of(text: str) -> list[tuple[str, Fragment]]:
+    """The lines of a text as they are, each with the fragment it makes."""
+    found = []
+    for line in text.split("\n"):
+        if line.strip():
+            trouble = 1.0 if _TROUBLE.search(line) else 0.0
+            found.append((line, Fragment(line, identifiers(line), trouble + 0.2)))
+    return found
