@@ -77,8 +77,7 @@ def compile_prompt(
     desk = _desk(context, request, count, plan)
     parent = parent if parent and parent.epoch == _epoch(context) else None
 
-    floor = _floor(desk)
-    frozen = thawed(parent.frozen if parent else None, desk.facts, plan.mode)
+    floor, frozen = _floor(desk), thawed(parent.frozen if parent else None, desk.facts, plan.mode)
     protected, fills, around, room = _laid_out(desk, floor, frozen)
     trimmed = _trim(desk, protected, parent, room, around)
 

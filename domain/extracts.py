@@ -30,7 +30,8 @@ _TROUBLE = re.compile(r"error|exception|fail|denied|not found|traceback|错误|�
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One piece of a note: `values` are the identifiers and leaf values it carries, `weight` what else it is worth."""
+    """One piece of a note, as it stands in its message: `values` are the identifiers and leaf values it carries,
+    `weight` what else it is worth."""
 
     text: str
     values: tuple[str, ...] = ()
@@ -71,7 +72,7 @@ def _arguments(text: str) -> list[Fragment]:
     found = parsed(text)
     if isinstance(found, dict):
         return [piece for leaf in leaves(found) for piece in _split(leaf)]
-    return [Fragment(inline(text[:LONGEST]), identifiers(text[:LONGEST]))] if text.strip() else []
+    return [Fragment(text[:LONGEST], identifiers(text[:LONGEST]))] if text.strip() else []
 
 
 def _result(text: str) -> list[Fragment]:
@@ -118,25 +119,26 @@ def _leaf(key: str, values: list[str]) -> Fragment:
 
 
 def _split(leaf: Fragment) -> Iterator[Fragment]:
-    """A leaf as one line, a long one as its sentences."""
-    if len(leaf.text) <= LONGEST // 2:
-        yield Fragment(inline(leaf.text), leaf.values, leaf.weight)
+    """A leaf as one fragment, a long one as its sentences."""
+    if len(leaf.text) <= LONGEST // 2 and "\n" not in leaf.text:
+        yield leaf
     else:
         yield from _sentences(_skimmed(leaf.text), 0.0)
 
 
 def _sentences(text: str, weight: float) -> Iterator[Fragment]:
+    trouble = _TROUBLE.search(text) is not None
     for sentence in _SENTENCE.split(text):
         line = sentence.strip()
         for start in range(0, len(line), LONGEST):
             piece = line[start : start + LONGEST]
-            trouble = 1.0 if _TROUBLE.search(piece) else 0.0
-            yield Fragment(inline(piece), identifiers(piece), weight + trouble)
+            worth = weight + 1.0 if trouble and _TROUBLE.search(piece) else weight
+            yield Fragment(piece, identifiers(piece), worth)
 
 
 def identifiers(text: str) -> tuple[str, ...]:
     """The identifier-like words of a text: paths, numbers, names with digits, dots or underscores."""
-    found = (word.strip(".:-") for word in IDENTIFIER.findall(text))
+    found = [word.strip(".:-") for word in IDENTIFIER.findall(text) if not word.isalpha()]
     return tuple(dict.fromkeys(word for word in found if len(word) >= 4 and _TELLING.search(word)))
 
 

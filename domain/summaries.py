@@ -14,6 +14,7 @@ from typing import Any
 
 from domain.extracts import Fragment, Note, identifiers, notes
 from domain.rendering.neutral import arguments_of, text_of
+from domain.text import inline
 from domain.windows import Unit
 
 SPEAKERS: Mapping[str, dict[str, str]] = {
@@ -60,7 +61,7 @@ class SummaryLine:
 
 
 def _text(found: Iterable[Note]) -> str:
-    return " · ".join(note.lead + "; ".join(one.text for one in note.fragments) + note.close for note in found)
+    return " · ".join(note.lead + inline("; ".join(one.text for one in note.fragments)) + note.close for note in found)
 
 
 def _reread(text: str) -> Fragment:
