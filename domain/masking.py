@@ -19,7 +19,21 @@ _KEYS = re.compile(
     r"|glpat-[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----"
 )
-_HINTS = ("sk-", "gh", "AKIA", "xox", "AIza", "glpat-", "eyJ", "PRIVATE KEY")
+_HINTS = (
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "AKIA",
+    "xox",
+    "AIza",
+    "glpat-",
+    "eyJ",
+    "PRIVATE KEY",
+)
 """One of these stands in every key: looking for them first is ten times faster than the pattern.
 
 Keys of the pattern hold digits where a placeholder such as `xoxb-your-token` holds words.
