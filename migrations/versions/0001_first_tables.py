@@ -63,8 +63,10 @@ def upgrade() -> None:
         sa.Column("stream", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("document_id", sa.String(length=200), autoincrement=False, nullable=False),
         sa.Column("hash", sa.LargeBinary(), nullable=False),
-        sa.Column("characters", sa.BigInteger(), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("chunks", sa.BigInteger(), nullable=False),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("about", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "stream", "document_id", name=op.f("pk_documents")),
     )
     op.create_table(
@@ -161,11 +163,8 @@ def upgrade() -> None:
         sa.Column("content_hash", sa.String(length=64), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("redacted_at", sa.BigInteger(), nullable=True),
-        sa.Column("inputs", sa.LargeBinary(), nullable=True),
         sa.Column("layout", sa.LargeBinary(), nullable=True),
-        sa.Column("report", sa.LargeBinary(), nullable=True),
-        sa.Column("provenance", sa.LargeBinary(), nullable=True),
-        sa.Column("prompt", sa.LargeBinary(), nullable=True),
+        sa.Column("body", sa.LargeBinary(), nullable=True),
         sa.PrimaryKeyConstraint("tenant", "id", name=op.f("pk_snapshots")),
     )
     op.create_index("uq_snapshots_key", "snapshots", ["tenant", "stream", "key"], unique=True)

@@ -14,7 +14,7 @@ from domain.errors import StoreUnavailable
 from domain.state import ContextState
 from workers.engine import Engine, Outcome, project
 from workers.engine.project import catch_up
-from workers.engine.verify import fold_log
+from workers.engine.folds import fold_log
 from workers.store import Database, models, streams, work
 from workers.store.streams import StreamRow
 

@@ -1,9 +1,21 @@
 """The engine: load, ask the domain, save. Web and tasks call it; it knows neither."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from workers.engine import append, project, reading, sweeping, verify
+from workers.engine import (
+    append,
+    compile,
+    documents,
+    project,
+    prompts,
+    reading,
+    replay,
+    requests,
+    state,
+    sweeping,
+    verify,
+)
 from workers.engine.deps import Deps
 from workers.engine.leases import Outcome
 from workers.store import streams, work
@@ -19,6 +31,8 @@ class Engine:
     def __init__(self, deps: Deps) -> None:
         self.deps = deps
 
+    # The log
+
     def append(
         self,
         tenant: str,
@@ -29,21 +43,66 @@ class Engine:
     ) -> Json:
         return append.append(self.deps, tenant, session, events, expected_seq, may_loosen)
 
-    def project(self, tenant: str, stream_id: str) -> Outcome:
-        with self.deps.database.read() as unit:
-            row = streams.get(unit, tenant, stream_id)
-        return project.project(self.deps, tenant, row.number) if row else Outcome.IDLE
-
     def events(self, tenant: str, session: str, stream: str = "session", after: int = 0, limit: int = 200) -> Json:
         return reading.events(self.deps, tenant, session, stream, after, limit)
 
     def sessions(self, tenant: str, limit: int = 50, after: str | None = None) -> Json:
         return reading.sessions(self.deps, tenant, limit, after)
 
-    def verify(
-        self, tenant: str | None = None, session: str | None = None, progress: Callable[[int], None] | None = None
+    def state(self, tenant: str, session: str) -> Json:
+        return state.state(self.deps, tenant, session)
+
+    # Prompts
+
+    def request_prompt(self, tenant: str, session: str, body: Json, *, ring: bool = True) -> Json:
+        """`ring=False` is for a caller that runs the job itself right away."""
+        return requests.request_prompt(self.deps, tenant, session, body, ring=ring)
+
+    def run_job(self, tenant: str, job_id: str, timeout: float = 30.0) -> Json:
+        return compile.run_job(self.deps, tenant, job_id, timeout)
+
+    def job(self, tenant: str, job_id: str) -> Json:
+        return requests.job(self.deps, tenant, job_id)
+
+    def wait_job(self, tenant: str, job_id: str, seconds: float) -> Json:
+        return compile.wait_job(self.deps, tenant, job_id, seconds)
+
+    def prompts(self, tenant: str, session: str, limit: int = 50, after: str | None = None) -> Json:
+        return prompts.listing(self.deps, tenant, session, limit, after)
+
+    def prompt(self, tenant: str, prompt_id: str, format: str | None = None) -> Json:
+        return prompts.prompt(self.deps, tenant, prompt_id, format)
+
+    def report(self, tenant: str, prompt_id: str) -> Json:
+        return prompts.report(self.deps, tenant, prompt_id)
+
+    def replay(self, tenant: str, prompt_id: str) -> Json:
+        return replay.replay(self.deps, tenant, prompt_id)
+
+    # Documents
+
+    def put_document(
+        self,
+        tenant: str,
+        session: str,
+        document_id: str,
+        body: Iterable[bytes],
+        title: str | None = None,
+        source: str | None = None,
+        media_type: str | None = None,
     ) -> Json:
-        return verify.verify(self.deps, tenant, session, progress)
+        return documents.put(self.deps, tenant, session, document_id, body, title, source, media_type)
+
+    def get_document(self, tenant: str, session: str, document_id: str, start: int = 0, end: int | None = None) -> str:
+        return documents.get(self.deps, tenant, session, document_id, start, end)
+
+    # Work
+
+    def project(self, tenant: str, stream_id: str) -> Outcome:
+        return self._at(tenant, stream_id, project.project)
+
+    def compile(self, tenant: str, session: str) -> Outcome:
+        return self._at(tenant, f"session/{session}", compile.compile_session)
 
     def sweep(self, limit: int = 100) -> int:
         """Run what is due, whether or not anyone rang for it; how many claims that were."""
@@ -53,3 +112,13 @@ class Engine:
         """How much waits and how much is parked. Raises StoreUnavailable when the database does not answer."""
         with self.deps.database.read() as unit:
             return {"store": self.deps.database.dialect, **work.overview(unit)}
+
+    def verify(
+        self, tenant: str | None = None, session: str | None = None, progress: Callable[[int], None] | None = None
+    ) -> Json:
+        return verify.verify(self.deps, tenant, session, progress)
+
+    def _at(self, tenant: str, stream_id: str, handler: Callable[[Deps, str, int], Outcome]) -> Outcome:
+        with self.deps.database.read() as unit:
+            row = streams.get(unit, tenant, stream_id)
+        return handler(self.deps, tenant, row.number) if row else Outcome.IDLE

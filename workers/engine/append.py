@@ -125,7 +125,9 @@ class _Batch:
                 self.moved.append(row.number)
         for name, key, _ in self.erased:
             log.erase(self.unit, self.tenant, name, key)
-            snapshots.redact(self.unit, self.tenant, self.home.number, log.unpack_id(key), self.now)
+            # What a subject or a tenant remembers may stand in prompts of other sessions.
+            only = self.home.number if name == self.home.stream_id else None
+            snapshots.erase_with(self.unit, self.tenant, log.unpack_id(key), only, self.now)
 
     def _open(self, name: str) -> StreamRow:
         return streams.lock(self.unit, self.tenant, name, self.now)

@@ -7,7 +7,7 @@ from typing import Protocol
 from domain.modes import BUILTIN_MODES, ModeSpec
 from workers.clock import Clock, SystemClock
 from workers.engine.signals import Signals
-from workers.engine.states import StateCache
+from workers.engine.states import FoldCache, StateCache
 from workers.sources import SourceRegistry
 from workers.store import Database
 from workers.tokens import Tokens
@@ -35,6 +35,7 @@ class Deps:
     sources: SourceRegistry = field(default_factory=SourceRegistry)
     signals: Signals = field(default_factory=Signals)
     states: StateCache = field(default_factory=StateCache)
+    folds: FoldCache = field(default_factory=FoldCache)
     modes: Mapping[str, ModeSpec] = field(default_factory=lambda: BUILTIN_MODES)
     payload_limit: int = 1024 * 1024
     default_model: str = "gpt-4o"

@@ -1,6 +1,7 @@
 """Events on their way in: from what a caller sent to what the log can store, or a refusal that names the field."""
 
 import math
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ Place = Literal["session", "subject", "tenant", "audit"]
 
 MAX_NAME = 200
 MAX_BATCH = 10_000
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 
 _KNOWN_FIELDS = frozenset(
     {
@@ -59,6 +62,11 @@ def checked_name(name: object, what: str, error: type[InvalidEvent] | type[Inval
     raise error(
         f"{what}: must be a string of 1 to {MAX_NAME} characters without control characters and '/'.", path=what
     )
+
+
+def is_uuid(name: object) -> bool:
+    """Whether it is an id of ours: jobs and prompts are looked up by nothing else."""
+    return isinstance(name, str) and _UUID(name) is not None
 
 
 def read_drafts(wire: Sequence[Any], limit: int, *, trusted: bool = False) -> list[Incoming]:

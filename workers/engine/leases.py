@@ -26,6 +26,10 @@ class Parked(Exception):
         self.seq = seq
 
 
+class StreamParked(StoreUnavailable):
+    """What was asked for waits for a person: the stream's projection is parked."""
+
+
 class Outcome(Enum):
     """How a claim ended."""
 

@@ -7,14 +7,14 @@ batch as well, since the fencing number is checked where the rows are written.
 import time
 from dataclasses import dataclass
 
-from domain.errors import StoreUnavailable, Timeout
+from domain.errors import Timeout
 from domain.events import Event
 from domain.history import REFOLDING_KINDS
 from domain.state import ContextState, lookups
 from workers.engine import refold
 from workers.engine.deps import Deps
 from workers.engine.folding import fold_into
-from workers.engine.leases import Fenced, Outcome, Parked, under
+from workers.engine.leases import Fenced, Outcome, Parked, StreamParked, under
 from workers.engine.states import StateKey
 from workers.store import Unit, log, models, work
 from workers.store.models import Checkpoint
@@ -68,7 +68,7 @@ def _refuse_parked(deps: Deps, tenant: str, stream: int) -> None:
         row = work.status(unit, tenant, stream, "project")
     if row is not None and row["parked"]:
         error = row["last_error"] or {}
-        raise StoreUnavailable(
+        raise StreamParked(
             f"The stream is parked: {error.get('message', 'its projection failed')}. See `python -m workers doctor`.",
             **error,
         )

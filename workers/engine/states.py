@@ -11,6 +11,7 @@ from domain.rows import LOOKED_UP
 from domain.state import ContextState
 
 KEPT = 256
+KEPT_WHOLE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +54,28 @@ class StateCache:
 
 def copied(state: ContextState) -> ContextState:
     return ContextState({name: dict(table) for name, table in state.tables.items()})
+
+
+class FoldCache:
+    """The newest folded state of each of a few streams, growing tables included. Thread-safe."""
+
+    def __init__(self, kept: int = KEPT_WHOLE) -> None:
+        self._kept = kept
+        self._lock = threading.Lock()
+        self._found: OrderedDict[tuple[str, int], tuple[int, ContextState]] = OrderedDict()
+
+    def get(self, tenant: str, stream: int) -> tuple[int, ContextState] | None:
+        """(seq, state); the state must not be changed."""
+        with self._lock:
+            return self._found.get((tenant, stream))
+
+    def put(self, tenant: str, stream: int, seq: int, state: ContextState) -> None:
+        with self._lock:
+            self._found[tenant, stream] = seq, state
+            self._found.move_to_end((tenant, stream))
+            while len(self._found) > self._kept:
+                self._found.popitem(last=False)
+
+    def forget(self) -> None:
+        with self._lock:
+            self._found.clear()

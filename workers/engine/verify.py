@@ -5,12 +5,11 @@ from typing import Any
 
 from domain.digests import GENESIS
 from domain.errors import StoreUnavailable
-from domain.history import effective
-from domain.state import fold
 from workers.engine.deps import Deps
+from workers.engine.folds import fold_log
 from workers.engine.project import catch_up
 from workers.engine.reading import PLACES, related, session_row
-from workers.store import Unit, log, models, streams
+from workers.store import log, models, streams
 from workers.store.streams import StreamRow
 
 Json = dict[str, Any]
@@ -80,16 +79,3 @@ def _tables(deps: Deps, row: StreamRow) -> str | None:
         return None
     differ = [name for name in held.tables if held.tables[name] != folded.tables[name]]
     return f"the read-models differ from the log in {', '.join(differ)}"
-
-
-def fold_log(unit: Unit, tenant: str, stream: int, upto: int) -> Any:
-    """The state that the log folds to, rollbacks and erasures resolved."""
-    in_force = set(effective(log.headers(unit, tenant, stream, upto)))
-
-    def facts() -> Iterator[Any]:
-        at = 0
-        while found := log.after(unit, tenant, stream, at, PAGE, upto=upto):
-            yield from (log.fact(one) for one in found if one.seq in in_force)
-            at = found[-1].seq
-
-    return fold(facts())

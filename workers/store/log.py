@@ -243,9 +243,14 @@ def headers(unit: Unit, tenant: str, stream: int, upto: int) -> Iterator[Header]
         yield Header(seq, unpack_id(key), kind, payloads.get(seq))
 
 
-def holds_any(unit: Unit, tenant: str, stream: int, kinds: Collection[str], upto: int) -> bool:
+def holds_any(unit: Unit, tenant: str, stream: int, kinds: Collection[str], upto: int, after: int = 0) -> bool:
+    """Whether there is an event of these kinds after one seq, up to another."""
     query = sa.select(events.c.seq).where(
-        events.c.tenant == tenant, events.c.stream == stream, events.c.seq <= upto, events.c.kind.in_(sorted(kinds))
+        events.c.tenant == tenant,
+        events.c.stream == stream,
+        events.c.seq > after,
+        events.c.seq <= upto,
+        events.c.kind.in_(sorted(kinds)),
     )
     return unit.execute(query.limit(1)).first() is not None
 

@@ -34,15 +34,20 @@ Dirty = tuple[str, str]
 
 # Checkpoints ----------------------------------------------------------------------------------------------------------
 
-_CHECKPOINT = Prepared(
-    lambda dialect: sa.select(checkpoints.c.generation, checkpoints.c.seq).where(
-        checkpoints.c.tenant == bindparam("of_tenant"), checkpoints.c.stream == bindparam("of_stream")
-    )
-)
+
+def _checkpoint(dialect: DialectName) -> sa.Select[Any]:
+    mine = (checkpoints.c.tenant == bindparam("of_tenant"), checkpoints.c.stream == bindparam("of_stream"))
+    return sa.select(checkpoints.c.generation, checkpoints.c.seq).where(*mine)
 
 
-def checkpoint(unit: Unit, tenant: str, stream: int) -> Checkpoint:
-    found = unit.run(_CHECKPOINT, {"of_tenant": tenant, "of_stream": stream}).fetchone()
+_CHECKPOINT = Prepared(_checkpoint)
+_HOLD_CHECKPOINT = Prepared(lambda dialect: _checkpoint(dialect).with_for_update(read=True))
+
+
+def checkpoint(unit: Unit, tenant: str, stream: int, *, hold: bool = False) -> Checkpoint:
+    """How far the stream is projected; `hold` keeps it from moving until the unit ends."""
+    statement = _HOLD_CHECKPOINT if hold else _CHECKPOINT
+    found = unit.run(statement, {"of_tenant": tenant, "of_stream": stream}).fetchone()
     return Checkpoint(*found) if found else Checkpoint()
 
 
@@ -222,11 +227,12 @@ def _message_body(message: Message) -> bytes:
 
 
 def pack(data: bytes) -> bytes:
-    """Compressed if that makes it smaller. JSON never begins with the byte that zlib begins with."""
-    if len(data) < PLAIN:
+    """Compressed if that makes it smaller, or if it begins as what is compressed does. JSON never does."""
+    marked = data[:1] == b"x"
+    if len(data) < PLAIN and not marked:
         return data
     packed = zlib.compress(data, 1)
-    return packed if len(packed) < len(data) else data
+    return packed if marked or len(packed) < len(data) else data
 
 
 def unpack(data: bytes) -> bytes:

@@ -65,6 +65,18 @@ def by_number(unit: Unit, tenant: str, number: int) -> StreamRow | None:
     return _row(found) if found else None
 
 
+_HEAD = Prepared(
+    lambda dialect: sa.select(streams.c.head).where(
+        streams.c.tenant == bindparam("tenant"), streams.c.number == bindparam("number")
+    )
+)
+
+
+def head(unit: Unit, tenant: str, number: int) -> int:
+    found = unit.run(_HEAD, {"tenant": tenant, "number": number}).fetchone()
+    return int(found[0]) if found else 0
+
+
 def _new(dialect: DialectName) -> sa.ClauseElement:
     given = ("tenant", "stream_id", "kind", "head_digest", "about", "created_at")
     values: dict[str, Any] = {name: bindparam(name) for name in given}

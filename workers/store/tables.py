@@ -192,12 +192,9 @@ snapshots = Table(
     Column("content_hash", String(64), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("redacted_at", BigInteger),
-    # Packed: compressed, and texts of some length stand in `texts` once per session.
-    Column("inputs", LargeBinary),
+    # The layout, which the next compile of the view reads, and all the rest; both packed. Empty once erased.
     Column("layout", LargeBinary),
-    Column("report", LargeBinary),
-    Column("provenance", LargeBinary),
-    Column("prompt", LargeBinary),
+    Column("body", LargeBinary),
     Index("uq_snapshots_version", "tenant", "stream", "version", unique=True),
     Index("uq_snapshots_key", "tenant", "stream", "key", unique=True),
 )
@@ -218,8 +215,11 @@ documents = Table(
     _key("stream"),
     _key("document_id", SHORT),
     Column("hash", LargeBinary, nullable=False),
-    Column("characters", BigInteger, nullable=False),
     Column("size", BigInteger, nullable=False),
+    Column("chunks", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    # JSON: title, source, media_type.
+    Column("about", LargeBinary, nullable=False),
 )
 
 document_blocks = Table(

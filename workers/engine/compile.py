@@ -1,0 +1,196 @@
+"""Compile: load in a read unit, compute outside of any, store in one short write unit.
+
+The jobs of a session run in order, one worker at a time.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from domain.compiling import compile_prompt
+from domain.errors import PromptctxError, StoreUnavailable, Timeout
+from domain.requests import parse_request
+from domain.snapshots import Layout, Prompt
+from workers.engine import contexts, requests
+from workers.engine.audit import write_audit
+from workers.engine.contexts import Loaded, Pins
+from workers.engine.deps import Deps
+from workers.engine.leases import Fenced, Outcome, StreamParked, under
+from workers.engine.prompts import snapshot_about, snapshot_body, snapshot_id
+from workers.store import Unit, jobs, snapshots, streams, work
+from workers.store.jobs import JobRow
+from workers.store.snapshots import SnapshotRow
+from workers.store.work import Claim
+
+Json = dict[str, Any]
+
+logger = structlog.get_logger(__name__)
+
+YIELD_AFTER = 2.0
+STEAL_AFTER = 10.0
+LOOK_AGAIN = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A prompt that is not stored yet, and all that it came from."""
+
+    prompt: Prompt
+    parent: str | None
+    before: Layout | None
+    loaded: Loaded
+    content: snapshots.Packed
+
+
+def compile_session(deps: Deps, tenant: str, stream: int, *, upto: int | None = None, steal: bool = False) -> Outcome:
+    """Claim the session's compile work and run its jobs in order; errors are recorded in the jobs, not raised."""
+    with deps.database.write() as unit:
+        claimed = work.claim(unit, tenant, stream, "compile", steal=steal)
+    if claimed is None:
+        return Outcome.IDLE
+    outcome = under(deps, claimed, lambda deps, claimed: _drain(deps, claimed, upto))
+    deps.signals.progressed()
+    if outcome is Outcome.MORE:
+        deps.dispatcher.ring(tenant, stream, "compile")
+    return outcome
+
+
+def run_job(deps: Deps, tenant: str, job_id: str, timeout: float = 30.0) -> Json:
+    """The finished job, run here and now unless another worker is at it. Raises Timeout."""
+    return _until_finished(deps, tenant, job_id, timeout, here=True)
+
+
+def wait_job(deps: Deps, tenant: str, job_id: str, seconds: float) -> Json:
+    """The job when it is finished, or as it is after so many seconds."""
+    return _until_finished(deps, tenant, job_id, seconds, here=False)
+
+
+def _until_finished(deps: Deps, tenant: str, job_id: str, seconds: float, *, here: bool) -> Json:
+    started = time.monotonic()
+    while True:
+        mark = deps.signals.mark()
+        row, session = requests.find(deps, tenant, job_id)
+        waited = time.monotonic() - started
+        if row.finished_at is not None:
+            return requests.shown(row, session)
+        if waited >= seconds:
+            if here:
+                raise Timeout(f"The prompt was not compiled within {seconds:g} s; ask for the job later.", job=job_id)
+            return requests.job(deps, tenant, job_id)
+        if here:
+            steal = waited > STEAL_AFTER
+            if compile_session(deps, tenant, row.stream, upto=row.number, steal=steal) is not Outcome.IDLE:
+                continue
+        deps.signals.wait(mark, min(LOOK_AGAIN, seconds - waited))
+
+
+def _drain(deps: Deps, claimed: Claim, upto: int | None) -> Outcome:
+    until = time.monotonic() + YIELD_AFTER
+    done = claimed.done_seq
+    while True:
+        with deps.database.read() as unit:
+            job = jobs.following(unit, claimed.tenant, claimed.stream, done)
+        if job is None:
+            with deps.database.write() as unit:
+                _held(work.settle(unit, claimed, done))
+            return Outcome.DONE
+        pause = time.monotonic() > until or (upto is not None and job.number >= upto)
+        last = pause or job.number >= claimed.wanted_seq
+        _run(deps, claimed, job, settle=last)
+        deps.signals.progressed()
+        done = job.number
+        if last:
+            return Outcome.MORE if job.number < claimed.wanted_seq else Outcome.DONE
+
+
+def _run(deps: Deps, claimed: Claim, job: JobRow, *, settle: bool) -> None:
+    """One job, to its end: a prompt or an error. Only an outage of the database leaves it open."""
+    while True:
+        answer, compiled, error = None, None, None
+        try:
+            answer = None if job.fresh else _stored_answer(deps, job)
+            compiled = None if answer else _compile(deps, job)
+        except PromptctxError as failed:
+            if isinstance(failed, StoreUnavailable) and not isinstance(failed, StreamParked):
+                raise
+            error = _told(failed)
+        except Exception as failed:
+            logger.exception("compile failed", job=job.id)
+            error = {"code": "internal_error", "message": f"{type(failed).__name__}: {failed}", "details": {}}
+        try:
+            return _store(deps, claimed, job, answer, compiled, error, settle=settle)
+        except _ErasedMeanwhile:
+            continue
+
+
+class _ErasedMeanwhile(Exception):
+    """Something that the prompt was made of is gone: it must be made anew, without."""
+
+
+def _told(error: PromptctxError) -> Json:
+    return {"code": error.code, "message": error.message, "details": dict(error.details)}
+
+
+def _stored_answer(deps: Deps, job: JobRow) -> str | None:
+    with deps.database.read() as unit:
+        return snapshots.id_by_key(unit, job.tenant, job.stream, job.key)
+
+
+def _compile(deps: Deps, job: JobRow) -> _Compiled:
+    request = parse_request(job.request)
+    loaded = contexts.load(deps, Pins(job.tenant, request, job.heads, job.as_of))
+    with deps.database.read() as unit:
+        parent = jobs.prompt_before(unit, job)
+        data = snapshots.layout(unit, job.tenant, parent) if parent else None
+    before = Layout.load(data) if data is not None else None
+    loaded = loaded.with_sources(deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots))
+    prompt = compile_prompt(loaded.context, request, before, loaded.count, loaded.plan)
+    body = snapshot_body(job, prompt, loaded, parent)
+    return _Compiled(prompt, parent, before, loaded, snapshots.packed(prompt.layout.dump(), body))
+
+
+def _store(
+    deps: Deps, claimed: Claim, job: JobRow, answer: str | None, compiled: _Compiled | None, error: Json | None, *,
+    settle: bool,
+) -> None:  # fmt: skip
+    now = deps.clock.now()
+    with deps.database.write() as unit:
+        _held(work.settle(unit, claimed, job.number) if settle else work.keep(unit, claimed, job.number))
+        if compiled is not None:
+            if contexts.erased_since(unit, job.tenant, compiled.loaded):
+                raise _ErasedMeanwhile
+            answer = _store_snapshot(unit, job, compiled, now)
+        jobs.finish(unit, job, answer, error, now)
+
+
+def _store_snapshot(unit: Unit, job: JobRow, compiled: _Compiled, now: int) -> str:
+    """Insert the snapshot, unless its key has an answer by now, with the audit events that tell of it."""
+    first = snapshots.id_by_key(unit, job.tenant, job.stream, job.key)
+    if first is not None and not job.fresh:
+        return first
+    home = streams.by_number(unit, job.tenant, job.stream)
+    assert home is not None
+    version = streams.next_version(unit, home)
+    prompt = compiled.prompt
+    row = SnapshotRow(
+        tenant=job.tenant,
+        id=snapshot_id(job),
+        stream=job.stream,
+        version=version,
+        parent=compiled.parent,
+        view=job.view,
+        about=snapshot_about(job, prompt),
+        content_hash=prompt.content_hash,
+        created_at=now,
+        redacted_at=None,
+    )
+    snapshots.put(unit, row, job.key if first is None else None, compiled.content)
+    write_audit(unit, home, row, prompt, compiled.loaded.context.session, compiled.before, now)
+    return row.id
+
+
+def _held(still_mine: bool) -> None:
+    if not still_mine:
+        raise Fenced

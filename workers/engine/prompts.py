@@ -1,0 +1,149 @@
+"""Prompts as they are stored, and as they are shown."""
+
+import uuid
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from domain import rendering
+from domain.canonical import content_hash
+from domain.counting import Counter
+from domain.errors import ContextOverflow, InvalidRequest, SnapshotRedacted, UnknownSnapshot
+from domain.rendering.neutral import Neutral
+from domain.requests import Format
+from domain.rows import Tool, dump_row, load_row
+from domain.snapshots import COMPILER, Prompt
+from workers.clock import format_time
+from workers.engine.contexts import Loaded
+from workers.engine.deps import Deps
+from workers.engine.drafts import is_uuid
+from workers.engine.reading import cursor, page_size, session_row
+from workers.store import snapshots, streams
+from workers.store.jobs import JobRow
+from workers.store.snapshots import SnapshotRow
+
+Json = dict[str, Any]
+
+NAMESPACE = uuid.UUID("6f1d8a5e-3c0f-5b7a-9d43-1a8e2f6c7b90")
+FORMATS: tuple[Format, ...] = ("openai", "anthropic", "text")
+
+_NEUTRAL = TypeAdapter(tuple[Neutral, ...])
+
+
+def snapshot_id(job: JobRow) -> str:
+    """The same job gives the same id, however often it is run; two fresh ones of one key do not."""
+    return str(uuid.uuid5(NAMESPACE, f"{job.tenant}/{job.id}"))
+
+
+def snapshot_about(job: JobRow, prompt: Prompt) -> Json:
+    return {
+        "mode": prompt.mode,
+        "format": job.request.get("format", "openai"),
+        "model": prompt.model,
+        "tokens": prompt.tokens,
+        "budget": prompt.budget,
+        "anchors": list(prompt.layout.anchors),
+    }
+
+
+def snapshot_body(job: JobRow, prompt: Prompt, loaded: Loaded, parent: str | None) -> Json:
+    """All of a snapshot but its layout: enough to compile it again, and to show it without."""
+    tokenizer, mode = loaded.tokenizer, prompt.mode
+    tools = loaded.context.session.tables["tools"]
+    return {
+        "request": job.request,
+        "inputs": {
+            **job.heads,
+            "as_of": job.as_of,
+            "parent_layout": parent,
+            "sources": [result.dump() for result in loaded.context.sources],
+            "compiler": COMPILER,
+            "tokenizer": {"encoding": tokenizer.encoding, "factor": tokenizer.factor, "exact": tokenizer.exact},
+            "mode": {"name": mode, "spec": loaded.spec},
+        },
+        "messages": _NEUTRAL.dump_python(prompt.messages, exclude_defaults=True),
+        "tools": [dump_row("tools", row) for _, row in sorted(tools.items())],
+        "payload": prompt.payload,
+        "provenance": prompt.provenance,
+        "report": prompt.report,
+    }
+
+
+def listing(deps: Deps, tenant: str, session: str, limit: int, after: str | None) -> Json:
+    """The prompts of a session, newest first; `next` is an opaque cursor."""
+    size = page_size(limit)
+    with deps.database.read() as unit:
+        home = session_row(unit, tenant, session)
+        found = snapshots.listing(unit, tenant, home.number, size + 1, cursor(after))
+    page = found[:size]
+    return {"prompts": list(map(_listed, page)), "next": str(page[-1].version) if len(found) > size else None}
+
+
+def _listed(row: SnapshotRow) -> Json:
+    told = ("mode", "format", "model", "tokens", "budget")
+    return {
+        "id": row.id,
+        "version": row.version,
+        **{name: row.about[name] for name in told},
+        "content_hash": row.content_hash,
+        "created_at": format_time(row.created_at),
+        "parent": row.parent,
+        "redacted": row.redacted_at is not None,
+    }
+
+
+def find(deps: Deps, tenant: str, prompt_id: str) -> tuple[SnapshotRow, str, Json]:
+    """The snapshot, the name of its session, and its body. Raises UnknownSnapshot and SnapshotRedacted."""
+    with deps.database.read() as unit:
+        row = snapshots.get(unit, tenant, prompt_id) if is_uuid(prompt_id) else None
+        home = streams.by_number(unit, tenant, row.stream) if row else None
+        body = snapshots.body(unit, row) if row else None
+    if row is None or home is None:
+        raise UnknownSnapshot(f"No prompt {prompt_id!r}.", prompt=prompt_id)
+    if body is None:
+        raise SnapshotRedacted(
+            "This prompt showed something that was erased since; it can no longer be shown or replayed.",
+            prompt=prompt_id, redacted_at=format_time(row.redacted_at),
+        )  # fmt: skip
+    return row, home.name, body
+
+
+def prompt(deps: Deps, tenant: str, prompt_id: str, target: str | None = None) -> Json:
+    """The prompt as it was sent; in another format as it would be, counted anew."""
+    if target is not None and target not in FORMATS:
+        raise InvalidRequest(f"format: one of {', '.join(FORMATS)}.", path="format")
+    row, session, body = find(deps, tenant, prompt_id)
+    shown = {
+        **_listed(row),
+        "session": session,
+        "payload": body["payload"],
+        "request": {**body["request"], "as_of": format_time(body["inputs"]["as_of"])},
+        "inputs": {**body["inputs"], "as_of": format_time(body["inputs"]["as_of"])},
+        "provenance": body["provenance"],
+        "report": body["report"],
+        "derived": False,
+    }
+    del shown["redacted"]
+    return shown if target in (None, row.about["format"]) else {**shown, **_derived(deps, body, row, target)}
+
+
+def _derived(deps: Deps, body: Json, row: SnapshotRow, target: Any) -> Json:
+    messages = _NEUTRAL.validate_python(body["messages"])
+    tools: list[Tool] = [load_row("tools", data) for data in body["tools"]]
+    payload = rendering.render(messages, tools, target)
+    told = body["inputs"]["tokenizer"]
+    count = Counter(deps.tokens.counter(told["encoding"]), told["encoding"], target, told["factor"])
+    tokens, budget = count.scaled(count.payload(payload)), row.about["budget"]
+    if tokens > budget:
+        raise ContextOverflow(
+            f"As {target} this prompt has {tokens} tokens, over its budget of {budget}; compile it in that format.",
+            needs={"payload": tokens}, budget=budget,
+        )  # fmt: skip
+    hashed = content_hash(payload)
+    return {"format": target, "tokens": tokens, "payload": payload, "content_hash": hashed, "derived": True}
+
+
+def report(deps: Deps, tenant: str, prompt_id: str) -> Json:
+    _, _, body = find(deps, tenant, prompt_id)
+    found: Json = body["report"]
+    return found

@@ -1,0 +1,91 @@
+"""Documents: texts by hash, in compressed blocks that a slice can be read from; which session has which."""
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from domain.canonical import canonical_json
+from workers.store.database import Prepared, Unit, insert
+from workers.store.tables import document_blocks, documents
+
+BLOCK = 65_536
+"""Characters of a block; each but the last has as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRow:
+    document_id: str
+    hash: bytes
+    size: int
+    chunks: int
+    seq: int
+    about: Mapping[str, Any]
+
+
+def get(unit: Unit, tenant: str, stream: int, document_id: str) -> DocumentRow | None:
+    query = sa.select(documents.c.hash, documents.c.size, documents.c.chunks, documents.c.seq, documents.c.about).where(
+        documents.c.tenant == tenant, documents.c.stream == stream, documents.c.document_id == document_id
+    )
+    found = unit.execute(query).first()
+    if found is None:
+        return None
+    name, size, count, seq, about = found
+    return DocumentRow(document_id, name, size, count, seq, json.loads(about))
+
+
+def put(unit: Unit, tenant: str, stream: int, row: DocumentRow) -> None:
+    """The session's document of this id is this one from now on."""
+    values = {
+        "hash": row.hash,
+        "size": row.size,
+        "chunks": row.chunks,
+        "seq": row.seq,
+        "about": canonical_json(row.about),
+    }
+    statement = insert(documents, unit.dialect).values(
+        tenant=tenant, stream=stream, document_id=row.document_id, **values
+    )
+    keys = ["tenant", "stream", "document_id"]
+    unit.execute(statement.on_conflict_do_update(index_elements=keys, set_=values))
+
+
+_INSERT_BLOCK = Prepared(
+    lambda dialect: (
+        insert(document_blocks, dialect)
+        .values({name: bindparam(name) for name in ("tenant", "hash", "start", "body")})
+        .on_conflict_do_nothing()
+    )
+)
+
+
+def packed_block(text: str) -> bytes:
+    return zlib.compress(text.encode(), 6)
+
+
+def put_blocks(unit: Unit, tenant: str, name: bytes, first: int, blocks: Sequence[bytes]) -> None:
+    """Store packed blocks; `first` is the number of the first one. What is there already stays."""
+    unit.many(
+        _INSERT_BLOCK,
+        [
+            {"tenant": tenant, "hash": name, "start": (first + place) * BLOCK, "body": body}
+            for place, body in enumerate(blocks)
+        ],
+    )
+
+
+def read(unit: Unit, tenant: str, name: bytes, start: int, end: int | None) -> str:
+    """The characters from `start` to before `end`."""
+    first = start - start % BLOCK
+    query = sa.select(document_blocks.c.body).where(
+        document_blocks.c.tenant == tenant, document_blocks.c.hash == name, document_blocks.c.start >= first
+    )
+    if end is not None:
+        query = query.where(document_blocks.c.start < end)
+    found = unit.execute(query.order_by(document_blocks.c.start)).scalars()
+    text = "".join(zlib.decompress(body).decode() for body in found)
+    return text[start - first : None if end is None else max(0, end - first)]
