@@ -24,7 +24,7 @@ from domain.slots import Facts, SlotItem, offered
 from domain.snapshots import Layout, Prompt, provenance
 from domain.state import ContextState
 from domain.trimming import Arrangement, Trimmed, trim
-from domain.validation import failed_check
+from domain.validation import Built, failed_check
 from domain.wording import WORDINGS, Wording
 
 TAIL_RESERVE = 40
@@ -81,8 +81,7 @@ def compile_prompt(
     protected, fills, around, room = _laid_out(desk, floor, frozen)
     trimmed = _trim(desk, protected, parent, room, around)
 
-    messages = _arranged(desk, around, protected, trimmed.arrangement)
-    payload = rendering.render(messages, desk.tools, count.format)
+    built = trimmed.built
     shown = (item for fill in fills for item in fill.shown)
     layout = replace(
         trimmed.arrangement.layout,
@@ -90,16 +89,16 @@ def compile_prompt(
         frozen=frozen or freeze(shown, desk.facts, plan.mode),
         epoch=_epoch(context),
     )
-    outcome = reports.Outcome(context, protected, fills, trimmed, messages, payload, floor, desk.tools)
+    outcome = reports.Outcome(context, protected, fills, trimmed, built, floor, desk.tools)
     return Prompt(
-        messages=messages,
-        payload=payload,
-        tokens=count.scaled(count.payload(payload)),
+        messages=built.messages,
+        payload=built.payload,
+        tokens=count.scaled(built.tokens),
         budget=plan.budget,
         mode=plan.mode.name,
         model=plan.model,
         layout=layout,
-        provenance=provenance(messages),
+        provenance=provenance(built.messages),
         report=reports.account(outcome, plan.mode, plan.budget, count, parent),
     )
 
@@ -123,7 +122,7 @@ def _desk(context: Context, request: CompileRequest, count: Counter, plan: Plan)
         subject=context.subject,
         tenant=context.tenant,
         parents=context.parents,
-        sources=context.sources,
+        sources=tuple(sorted(context.sources, key=lambda result: (result.source, result.slot))),
         query=context.query,
         as_of=context.as_of,
         words=plan.words,
@@ -223,14 +222,19 @@ def _fixed_tokens(desk: _Desk, around: Frame, protected: Protected) -> int:
     return desk.count.payload(rendering.render(messages, desk.tools, desk.count.format))
 
 
-def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, around: Frame) -> Trimmed:
+def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, around: Frame) -> Trimmed[Built]:
     plan, count = desk.plan, desk.count
 
-    def check(attempt: Arrangement) -> str | None:
+    def build(attempt: Arrangement) -> Built:
         messages = _arranged(desk, around, protected, attempt)
-        return failed_check(messages, attempt, protected, desk.tools, plan.limit, count)
+        payload = rendering.render(messages, desk.tools, count.format)
+        return Built(messages, payload, count.payload(payload))
 
-    found = trim(desk.context.history, protected, parent, room, plan.mode.low_water, count, plan.locale, check)
+    def check(attempt: Arrangement, built: Built) -> str | None:
+        return failed_check(built, attempt, protected, plan.limit)
+
+    history, mark = desk.context.history, plan.mode.low_water
+    found = trim(history, protected, parent, room, mark, count, plan.locale, build, check)
     if found is None:
         raise overflow({"fixed": plan.limit - room + 1}, plan.limit, count)
     return found

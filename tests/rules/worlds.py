@@ -277,14 +277,13 @@ def subjects(draw: Any) -> Log:
     return log
 
 
-sources = st.builds(
-    lambda slot, words, score: (
-        SourceResult("kb", slot, (SourceItem("k1", words, score=score), SourceItem("k2", words))),
-    ),
-    st.sampled_from(["recall", "tool_state", "profile"]),
-    texts,
-    st.sampled_from([None, 0.9]),
-)
+@st.composite
+def sources(draw: Any) -> tuple[SourceResult, ...]:
+    """What up to three sources gave; a source may have failed."""
+    names = draw(st.lists(st.sampled_from(["kb", "crm", "web"]), unique=True, max_size=3))
+    slot = st.sampled_from(["recall", "recall", "tool_state", "profile"])
+    item = st.builds(SourceItem, st.sampled_from(["k1", "k2"]), texts, score=st.sampled_from([None, 0.9]))
+    return tuple(SourceResult(name, draw(slot), tuple(draw(st.lists(item, max_size=3)))) for name in names)
 
 
 @st.composite
@@ -296,7 +295,7 @@ def worlds(draw: Any, words: st.SearchStrategy[str] = texts, max_size: int = 40)
         subject=draw(subjects()),
         tenant=Log("t"),
         parents=parents,
-        sources=draw(st.just(()) | sources),
+        sources=draw(st.just(()) | sources()),
     )
 
 
