@@ -21,11 +21,14 @@ LONGEST = 200
 LONGEST_TEXT = 12_000
 """Characters of one message that are looked at, from both ends: what a person would skim."""
 
+LINE_WEIGHT = 0.2
+"""What a line of a text is worth for its own sake when the text is made smaller in place."""
+
 IDENTIFIER = re.compile(r"[A-Za-z0-9_./:#@-]{4,}")
 _TELLING = re.compile(r"[0-9_/.]")
 _SENTENCE = re.compile(r"(?<=[.!?。！？；;])\s+|(?<=[。！？；])|\n+")
 _STAMP = re.compile(r"(?:created|updated|modified|time_?stamp|_at$)", re.IGNORECASE)
-_TROUBLE = re.compile(r"error|exception|fail|denied|not found|traceback|错误|失败|异常|拒绝", re.IGNORECASE)
+_TROUBLE = ("error", "exception", "fail", "denied", "not found", "traceback", "错误", "失败", "异常", "拒绝")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +130,18 @@ def _split(leaf: Fragment) -> Iterator[Fragment]:
 
 
 def _sentences(text: str, weight: float) -> Iterator[Fragment]:
-    trouble = _TROUBLE.search(text) is not None
+    trouble = _tells_trouble(text)
     for sentence in _SENTENCE.split(text):
         line = sentence.strip()
         for start in range(0, len(line), LONGEST):
             piece = line[start : start + LONGEST]
-            worth = weight + 1.0 if trouble and _TROUBLE.search(piece) else weight
+            worth = weight + 1.0 if trouble and _tells_trouble(piece) else weight
             yield Fragment(piece, identifiers(piece), worth)
+
+
+def _tells_trouble(text: str) -> bool:
+    lowered = text.lower()
+    return any(word in lowered for word in _TROUBLE)
 
 
 def identifiers(text: str) -> tuple[str, ...]:
@@ -154,6 +162,6 @@ def lines_of(text: str) -> list[tuple[str, Fragment]]:
     found = []
     for line in text.split("\n"):
         if line.strip():
-            trouble = 1.0 if _TROUBLE.search(line) else 0.0
-            found.append((line, Fragment(line, identifiers(line), trouble + 0.2)))
+            trouble = 1.0 if _tells_trouble(line) else 0.0
+            found.append((line, Fragment(line, identifiers(line), trouble + LINE_WEIGHT)))
     return found

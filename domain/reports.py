@@ -14,6 +14,7 @@ from domain.rows import Tool
 from domain.snapshots import Layout
 from domain.summaries import SummaryLine
 from domain.trimming import Trimmed
+from domain.validation import Built
 from domain.windows import Unit
 
 Entry = dict[str, Any]
@@ -26,16 +27,15 @@ class Outcome:
     context: Context
     protected: Protected
     fills: Sequence[SlotFill]
-    trimmed: Trimmed
-    messages: tuple[Neutral, ...]
-    payload: dict[str, Any]
+    trimmed: Trimmed[Built]
+    built: Built
     floor: dict[str, int]
     tools: Sequence[Tool]
 
 
 def account(outcome: Outcome, mode: Mode, budget: int, count: Counter, parent: Layout | None) -> dict[str, Any]:
     """The report of a compile, in the counter's tokens but for `tokens` and `budget`, which are the model's."""
-    units, tokens = _units(outcome), count.payload(outcome.payload)
+    units, tokens = _units(outcome), outcome.built.tokens
     items = [entry for fill in outcome.fills for entry in _items(fill)]
     arrangement = outcome.trimmed.arrangement
     return {
@@ -158,7 +158,7 @@ def _items(fill: SlotFill) -> Iterable[Entry]:
 def _zones(outcome: Outcome, count: Counter, tokens: int) -> dict[str, int]:
     """Tokens of the payload by zone. The system message is split into its anchor and its slots."""
     by_zone: dict[str, list[Neutral]] = {}
-    for message in outcome.messages:
+    for message in outcome.built.messages:
         by_zone.setdefault(message.zone, []).append(message)
     zones = {zone: count.neutral(messages) for zone, messages in by_zone.items()}
     if "anchor_system" in zones:
@@ -175,7 +175,7 @@ def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
         yield f"unknown mode {mode.asked!r}: {mode.name} was used"
     if outcome.protected.shortened:
         yield f"the newest directive is over the budget: {outcome.protected.shortened} tokens of its middle were cut"
-    if masked := [message.unit for message in outcome.messages if message.masked]:
+    if masked := [message.unit for message in outcome.built.messages if message.masked]:
         yield f"secrets were masked in the units at seq {', '.join(map(str, masked))}"
     for seq, tokens in outcome.trimmed.arrangement.shortened.items():
         yield f"the newest unit (seq {seq}) is over the window: {tokens} tokens of its middle were cut"

@@ -61,7 +61,7 @@ class SummaryLine:
 
 
 def _text(found: Iterable[Note]) -> str:
-    return " · ".join(note.lead + inline("; ".join(one.text for one in note.fragments)) + note.close for note in found)
+    return " · ".join(note.lead + "; ".join(one.text for one in note.fragments) + note.close for note in found)
 
 
 def _reread(text: str) -> Fragment:
@@ -170,19 +170,16 @@ class _Lines:
 
     def _line(self, at: int) -> SummaryLine:
         source = self._sources[at]
-        # As a layout that was stored gives them back, so that carrying on from either gives the same bytes.
-        kept = tuple(
-            Note(note.lead, tuple(_reread(one.text) for one in note.fragments), note.close, note.role)
-            for note in self._notes(at)
-        )
-        return SummaryLine(source.unit, source.events, kept, self._tokens[at], source.given)
+        return SummaryLine(source.unit, source.events, tuple(self._notes(at)), self._tokens[at], source.given)
 
     def _notes(self, at: int) -> list[Note]:
+        """The notes with what was chosen, as a stored layout gives them back: carrying on from either gives the same
+        bytes."""
         chosen, kept = self._chosen[at], []
         for which, note in enumerate(self._sources[at].notes):
-            fragments = tuple(one for place, one in enumerate(note.fragments) if (which, place) in chosen)
-            if fragments:
-                kept.append(Note(note.lead, fragments, note.close, note.role))
+            texts = [one.text for place, one in enumerate(note.fragments) if (which, place) in chosen]
+            if texts:
+                kept.append(Note(note.lead, tuple(_reread(inline(text)) for text in texts), note.close, note.role))
         return kept
 
 

@@ -6,6 +6,7 @@ outcome, and a failed check rolls that round back and tries the next. Nothing is
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from domain.anchors import Protected
 from domain.condensing import condense
@@ -18,8 +19,9 @@ from domain.text import shorten
 from domain.windows import History, Shallow, Unit
 from domain.wording import WORDINGS
 
-SUMMARY_SHARE, SUMMARY_MOST = 0.85, 100000
-"""The share of the window that the summary may take, and its most tokens."""
+SUMMARY_SHARES = ((600, 0.85), (8_000, 0.4), (None, 0.1))
+"""How much of the window the summary may take: of its first thousand tokens most, since whole turns would not fit there
+anyway, of further ones less, of many hardly any."""
 
 NEWEST_SHARE = 0.85
 """The share of the window that the newest unit may take before the summary has to give way no further."""
@@ -37,6 +39,9 @@ TIGHTER = 0.75
 """What a failed round leaves of its target."""
 
 MAX_ROUNDS = 5
+
+
+Built = TypeVar("Built")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +70,11 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Trimmed:
+class Trimmed(Generic[Built]):
+    """The arrangement that passed every check, what it was built into, and the rounds that did not pass."""
+
     arrangement: Arrangement
+    built: Built
     rolled_back: tuple[Round, ...]
 
 
@@ -78,20 +86,22 @@ def trim(
     low_water: float,
     count: Counter,
     locale: str,
-    failed_check: Callable[[Arrangement], str | None],
-) -> Trimmed | None:
+    build: Callable[[Arrangement], Built],
+    failed_check: Callable[[Arrangement, Built], str | None],
+) -> Trimmed[Built] | None:
     """The first arrangement of the ladder that passes every check; None when none does.
 
-    `room` is what the window and its summary may take; `failed_check` renders an arrangement and names the check it
-    fails, if any. With a parent layout the trim goes down to the low-water mark, so that the next prompts share a
-    prefix; without one the window is the longest suffix that fits.
+    `room` is what the window and its summary may take; `build` renders an arrangement, `failed_check` names the check
+    that it fails, if any. With a parent layout the trim goes down to the low-water mark, so that the next prompts share
+    a prefix; without one the window is the longest suffix that fits.
     """
     begun = _begin(history, protected, parent, locale)
     rolled_back: list[Round] = []
     for attempt in _ladder(begun, room, low_water, count, locale):
-        failed = failed_check(attempt)
+        built = build(attempt)
+        failed = failed_check(attempt, built)
         if failed is None:
-            return Trimmed(attempt, tuple(rolled_back))
+            return Trimmed(attempt, built, tuple(rolled_back))
         rolled_back.append(Round(attempt.strategy, failed))
     return None
 
@@ -196,9 +206,18 @@ def _summary_tokens(lines: Sequence[SummaryLine], count: Counter, locale: str) -
     return _heading(count, locale) + sum(line.tokens for line in lines) if lines else 0
 
 
+def _share(target: int) -> int:
+    taken, below = 0.0, 0
+    for upto, share in SUMMARY_SHARES:
+        top = target if upto is None else min(target, upto)
+        taken += max(0, top - below) * share
+        below = max(below, top)
+    return int(taken)
+
+
 def _summary_room(begun: _Begun, target: int) -> int:
     """What the summary may take: its share, but for what the newest unit is worth beside all that went."""
-    most = min(int(target * SUMMARY_SHARE), SUMMARY_MOST)
+    most = _share(target)
     if not begun.units or begun.units[-1].tokens <= target - most:
         return most
     newest = begun.units[-1]

@@ -1,33 +1,34 @@
 """The checks of a trim: what must be true of a prompt before its cuts are committed."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from domain import rendering
 from domain.anchors import Protected
-from domain.counting import Counter
 from domain.rendering.neutral import Neutral
-from domain.rows import Tool
 from domain.trimming import Arrangement
 
 
-def failed_check(
-    messages: Sequence[Neutral],
-    attempt: Arrangement,
-    protected: Protected,
-    tools: Sequence[Tool],
-    limit: int,
-    count: Counter,
-) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An arrangement as it would be sent; `tokens` counts the payload."""
+
+    messages: tuple[Neutral, ...]
+    payload: dict[str, Any]
+    tokens: int
+
+
+def failed_check(built: Built, attempt: Arrangement, protected: Protected, limit: int) -> str | None:
     """The name of the first check that the arrangement fails, or None."""
-    if orphaned(messages):
+    if orphaned(built.messages):
         return "orphan"
-    if not set(_units(protected)) <= {message.unit for message in messages}:
+    if not set(_units(protected)) <= {message.unit for message in built.messages}:
         return "protected"
     if any(not line.derived_from for line in attempt.summary):
         return "lineage"
     if len({unit.seq for unit in attempt.window} & {line.unit for line in attempt.summary}):
         return "accounting"
-    if count.payload(rendering.render(messages, tools, count.format)) > limit:
+    if built.tokens > limit:
         return "budget"
     return None
 
