@@ -18,7 +18,7 @@ from workers.engine import (
 )
 from workers.engine.deps import Deps
 from workers.engine.leases import Outcome
-from workers.store import streams, work
+from workers.store import streams
 
 __all__ = ["Deps", "Engine", "Outcome"]
 
@@ -109,9 +109,8 @@ class Engine:
         return sweeping.sweep(self.deps, limit)
 
     def health(self) -> Json:
-        """How much waits and how much is parked. Raises StoreUnavailable when the database does not answer."""
-        with self.deps.database.read() as unit:
-            return {"store": self.deps.database.dialect, **work.overview(unit)}
+        """Whether the store is ready, how much waits and for how long, how much is parked. Raises StoreUnavailable."""
+        return sweeping.health(self.deps)
 
     def verify(
         self, tenant: str | None = None, session: str | None = None, progress: Callable[[int], None] | None = None

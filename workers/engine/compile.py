@@ -13,9 +13,10 @@ from domain.compiling import compile_prompt
 from domain.errors import PromptctxError, StoreUnavailable, Timeout
 from domain.requests import parse_request
 from domain.snapshots import Layout, Prompt
+from domain.windows import Shallow
 from workers.engine import contexts, requests
 from workers.engine.audit import write_audit
-from workers.engine.contexts import Loaded, Pins
+from workers.engine.contexts import Loaded, Pins, Reach
 from workers.engine.deps import Deps
 from workers.engine.leases import Fenced, Outcome, StreamParked, under
 from workers.engine.prompts import snapshot_about, snapshot_body, snapshot_id
@@ -140,13 +141,20 @@ def _stored_answer(deps: Deps, job: JobRow) -> str | None:
 
 def _compile(deps: Deps, job: JobRow) -> _Compiled:
     request = parse_request(job.request)
-    loaded = contexts.load(deps, Pins(job.tenant, request, job.heads, job.as_of))
+    pins = Pins(job.tenant, request, job.heads, job.as_of)
     with deps.database.read() as unit:
         parent = jobs.prompt_before(unit, job)
         data = snapshots.layout(unit, job.tenant, parent) if parent else None
     before = Layout.load(data) if data is not None else None
-    loaded = loaded.with_sources(deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots))
-    prompt = compile_prompt(loaded.context, request, before, loaded.count, loaded.plan)
+    cut = before.cut if before else 0
+    loaded = contexts.load(deps, pins, Reach(cut, deep=False))
+    sources = deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots)
+    try:
+        loaded = loaded.with_sources(sources)
+        prompt = compile_prompt(loaded.context, request, before, loaded.count, loaded.plan)
+    except Shallow:
+        loaded = contexts.load(deps, pins, Reach(cut)).with_sources(sources)
+        prompt = compile_prompt(loaded.context, request, before, loaded.count, loaded.plan)
     body = snapshot_body(job, prompt, loaded, parent)
     return _Compiled(prompt, parent, before, loaded, snapshots.packed(prompt.layout.dump(), body))
 

@@ -54,6 +54,14 @@ class Pins:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How far back the history is read: to the `cut` that the parent left, or `deep` enough to cut anew."""
+
+    cut: int = 0
+    deep: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """`spec` is the mode as data, before overrides. `read_at` is where each stream's head was when it was read: what is
     erased later has been read all the same."""
@@ -78,7 +86,7 @@ class _State:
     checkpoint: Checkpoint | None = None
 
 
-def load(deps: Deps, pins: Pins, *, from_log: bool = False) -> Loaded:
+def load(deps: Deps, pins: Pins, reach: Reach, *, from_log: bool = False) -> Loaded:
     """`from_log` folds every stream from its first event, as a replay does."""
     if not from_log:
         _catch_up(deps, pins)
@@ -91,7 +99,7 @@ def load(deps: Deps, pins: Pins, *, from_log: bool = False) -> Loaded:
             checkpoint = session.checkpoint
             ahead = checkpoint and counts.count_ahead(unit, pins.tenant, session.number, checkpoint, count)
             if not ahead:
-                return _loaded(reading, session, count, tokenizer)
+                return _loaded(reading, session, count, tokenizer, reach)
         with deps.database.write() as unit:
             counts.store(unit, pins.tenant, session.number, checkpoint or Checkpoint(), ahead)
 
@@ -171,13 +179,15 @@ def _counter(deps: Deps, request: CompileRequest, tokenizer: Tokenizer) -> Learn
     return LearningCounter(count, tokenizer.encoding, request.format, tokenizer.factor)
 
 
-def _loaded(reading: _Reading, session: _State, count: LearningCounter, tokenizer: Tokenizer) -> Loaded:
+def _loaded(reading: _Reading, session: _State, count: LearningCounter, tokenizer: Tokenizer, reach: Reach) -> Loaded:
     pins = reading.pins
     plan = prepare(session.state, pins.request, count, pins.modes or reading.deps.modes)
     reader: HistoryReader = MemoryHistory(session.state, count)
     if session.checkpoint is not None:
         reader = SqlHistory(reading.unit, pins.tenant, session.number, session.checkpoint.generation, count)
-    history = read_history(reader, session.state, count, plan.limit, locale=plan.locale, model=plan.model)
+    history = read_history(
+        reader, session.state, count, plan.limit, locale=plan.locale, model=plan.model, cut=reach.cut, deep=reach.deep
+    )
     subject, tenant, *parents = [reading.state(head).state for head in _heads(pins)[1:]]
     context = Context(
         session=session.state,

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 LIMIT = 64 * 1024 * 1024
 MEDIA_TYPES = ("text/plain", "text/markdown")
-LONGEST_TITLE = 500
+LONGEST_TITLE = 1000
 AT_ONCE = 16
 """Blocks written in one transaction."""
 

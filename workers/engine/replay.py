@@ -11,7 +11,7 @@ from domain.requests import parse_request
 from domain.snapshots import COMPILER, Layout
 from domain.sources import SourceResult
 from workers.engine import contexts, prompts
-from workers.engine.contexts import Pins, Tokenizer
+from workers.engine.contexts import Pins, Reach, Tokenizer
 from workers.engine.deps import Deps
 from workers.store import Unit, log, snapshots, streams
 from workers.store.snapshots import SnapshotRow
@@ -54,9 +54,9 @@ def _compiled_again(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Js
     )
     with deps.database.read() as unit:
         layout = snapshots.layout(unit, tenant, inputs["parent_layout"]) if inputs["parent_layout"] else None
-    loaded = contexts.load(deps, pins, from_log=True)
-    loaded = loaded.with_sources(tuple(map(SourceResult.load, inputs["sources"])))
     parent = Layout.load(layout) if layout is not None else None
+    loaded = contexts.load(deps, pins, Reach(cut=parent.cut if parent else 0), from_log=True)
+    loaded = loaded.with_sources(tuple(map(SourceResult.load, inputs["sources"])))
     return compile_prompt(loaded.context, pins.request, parent, loaded.count, loaded.plan).payload
 
 
