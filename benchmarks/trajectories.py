@@ -12,10 +12,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks.trajectory.measuring import CELLS, Miss, Results, Sums, cell, measure, row
+from benchmarks.trajectory.measuring import CELLS, Results, Sums, cell, measure, row
 from benchmarks.trajectory.methods import LastN, Method, Promptctx
 from benchmarks.trajectory.peers import FOLDER, install, started
 from benchmarks.trajectory.sessions import Session, load
+from benchmarks.trajectory.showing import misses, prompt
 from workers.tokens import Tokens
 
 ENCODING = "o200k_base"
@@ -28,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begun = time.perf_counter()
     if asked.install_peers:
         return install(_listed(asked.methods), asked.peers)
+    if asked.show:
+        print(prompt(_sessions(asked), Promptctx(), asked.show))
+        return 0
     methods, skipped = _methods(asked)
     for name, reason in skipped.items():
         print(f"SKIPPED {name}: {reason}", file=sys.stderr)
@@ -50,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         print(_table(report))
     if asked.misses:
-        print(_misses(results, asked.misses), file=sys.stderr if asked.json else sys.stdout)
+        print(misses(results, "promptctx", asked.misses), file=sys.stderr if asked.json else sys.stdout)
     return 0
 
 
@@ -67,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", type=Path, default=FOLDER, help="where the environments of the peers are")
     parser.add_argument("--install-peers", action="store_true", help="make the environments of the peers, and stop")
     parser.add_argument("--misses", type=int, default=0, metavar="N", help="the N values that were missed most often")
+    parser.add_argument("--show", metavar="SESSION,SEQ,CELL", help="one prompt of promptctx, whole, and stop")
     return parser
 
 
@@ -143,37 +148,6 @@ def _table(report: dict[str, Any]) -> str:
 
 def _shown(value: Any) -> str:
     return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def _misses(results: Results, most: int) -> str:
-    """What promptctx missed: the values missed at the most turns first, the sources taking turns."""
-    grouped: dict[tuple[str, str, str], list[Miss]] = {}
-    for (method, _, _), sums in results.items():
-        if method != "promptctx":
-            continue
-        for miss in sums.misses:
-            grouped.setdefault((miss.source, miss.session, miss.value), []).append(miss)
-    ranked = sorted(grouped.values(), key=lambda misses: -len(misses))
-    rank: dict[str, int] = {}
-    ordered = []
-    for misses in ranked:
-        source = misses[0].source
-        rank[source] = rank.get(source, 0) + 1
-        ordered.append((rank[source], misses))
-    ordered.sort(key=lambda one: one[0])
-    return "\n".join(_told(misses) for _, misses in ordered[:most])
-
-
-def _told(misses: Sequence[Miss]) -> str:
-    first = misses[0]
-    cells: dict[str, int] = {}
-    for miss in misses:
-        cells[miss.cell] = cells.get(miss.cell, 0) + 1
-    return (
-        f"\n{first.source} · {first.session} · turn at seq {first.turn} · {first.value!r} {first.standing}, "
-        f"missed in {', '.join(f'{key} × {times}' for key, times in cells.items())}\n"
-        f"  stood: {first.stood}\n  where: {first.where}"
-    )
 
 
 if __name__ == "__main__":

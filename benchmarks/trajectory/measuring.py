@@ -106,7 +106,7 @@ def planned(session: Session, budget: int, carries: bool, most: int | None) -> P
     over = [at for at, size in enumerate(session.sizes) if size > budget]
     scored = over
     if most is not None and len(over) > most:
-        scored = [over[int(at * len(over) / most)] for at in range(most)]
+        scored = [over[int((at + 0.5) * len(over) / most)] for at in range(most)]
     first = over[0] - 1 if over else 0
     before = range(first, scored[-1]) if carries and scored else [at - 1 for at in scored]
     return Plan(frozenset(at for at in (*before, *scored) if at >= 0), frozenset(scored))
@@ -143,8 +143,7 @@ def measure(
 
 
 def _lane(session: Session, method: Method, cell: str, budget: int, most: int | None) -> _Lane:
-    limits = [limit for limit in (most, method.most) if limit is not None]
-    plan = planned(session, budget, method.carries, min(limits, default=None))
+    plan = planned(session, budget, method.carries, most)
     return _Lane(method, cell, budget, method.begin(session, budget), plan, PrefixBound(budget, method.low_water))
 
 

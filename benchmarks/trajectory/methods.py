@@ -50,15 +50,13 @@ class Run(Protocol):
 class Method(Protocol):
     """`carries`: what it did at one turn changes what it does at the next, so that none may be left out.
 
-    `low_water` is the share of the room that is left full when it cuts; 1 for a method that always fills it. `most`
-    limits the turns of a session that a slow method is asked for.
+    `low_water` is the share of the room that is left full when it cuts; 1 for a method that always fills it.
     """
 
     name: str
     version: str
     carries: bool
     low_water: float
-    most: int | None
 
     def begin(self, session: Session, budget: int) -> Run: ...
 
@@ -72,7 +70,6 @@ class Promptctx:
     """The pure compile, in the session's own mode, with the layout carried from turn to turn as a view does it."""
 
     carries = True
-    most: int | None = None
 
     def __init__(self, name: str = "promptctx", low_water: float | None = None) -> None:
         self.name = name
@@ -136,7 +133,6 @@ class LastN:
     version = "1"
     carries = False
     low_water = 1.0
-    most: int | None = None
 
     def begin(self, session: Session, budget: int) -> Run:
         return _Suffix(session, budget)

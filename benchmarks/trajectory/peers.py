@@ -28,8 +28,7 @@ PATIENCE = 120
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A library: what to install, with which Python, and the module that drives it. `most` limits the turns of a
-    session that a slow one is asked for."""
+    """A library: what to install, with which Python, and the module that drives it."""
 
     name: str
     package: str
@@ -38,14 +37,13 @@ class Peer:
     python: tuple[int, int] = (3, 11)
     carries: bool = False
     low_water: float = 1.0
-    most: int | None = None
 
 
 PEERS = (
     Peer("langchain-trim", "langchain-core", "1.8.3", "langchain_trim"),
     Peer("llama-index", "llama-index-core", "0.14.25", "llama_memory", carries=True, low_water=0.9),
     Peer("langmem", "langmem", "0.0.30", "langmem_summary", carries=True),
-    Peer("hello-agents", "hello-agents", "1.0.1", "hello_builder", python=(3, 12), most=6),
+    Peer("hello-agents", "hello-agents", "1.0.1", "hello_builder", python=(3, 12)),
     Peer("openhands", "openhands-sdk", "1.58.2", "openhands_view", python=(3, 12), carries=True, low_water=0.5),
 )
 
@@ -69,7 +67,6 @@ class PeerMethod:
         self.name = peer.name
         self.carries = peer.carries
         self.low_water = peer.low_water
-        self.most = peer.most
         self._log = (folder / f"{peer.name}.log").open("w")
         self._process = subprocess.Popen(
             [environment(peer, folder), "-m", f"benchmarks.trajectory.peer_side.{peer.module}"],

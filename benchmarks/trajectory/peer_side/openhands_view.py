@@ -1,7 +1,8 @@
 """openhands-sdk: its `View` over its own events, with a rolling condenser that asks no model.
 
 The condenser does what the one that comes with it does (system prompt and first message stay, what is older than half
-of the budget is forgotten, cuts only at the view's manipulation indices), but for the summary, and counts exactly.
+of the budget is forgotten, cuts only at the view's manipulation indices, everything forgotten when that does not do),
+but for the summary, and counts exactly.
 """
 
 import os
@@ -53,7 +54,15 @@ class Forgetting(base.RollingCondenser):  # type: ignore[misc]
         forgotten = view[start : indices.find_next(end)]
         if not forgotten:
             raise base.NoCondensationAvailableException("nothing can be forgotten")
-        return Condensation(forgotten_event_ids={event.id for event in forgotten}, llm_response_id="none")
+        return _forgotten(forgotten)
+
+    def hard_context_reset(self, view: Any, agent_llm: Any = None) -> Any:
+        system = int(bool(view.events) and isinstance(view.events[0], events.SystemPromptEvent))
+        return _forgotten(view.events[system:]) if len(view.events) > system else None
+
+
+def _forgotten(found: Sequence[Any]) -> Any:
+    return Condensation(forgotten_event_ids={event.id for event in found}, llm_response_id="none")
 
 
 @dataclass(slots=True)
@@ -85,10 +94,11 @@ def prompt(lane: Lane) -> tuple[Sequence[Answer], float]:
             told += found
             told += [one for at, one in log.condensed if at == place]
         view = views.View.from_events(told)
-        condensed = condenser.condense(view)
-        if isinstance(condensed, Condensation):
+        # A condensation is an event like any other: the agent takes its next step with the view after it.
+        while isinstance(condensed := condenser.condense(view), Condensation):
             log.condensed.append((len(made), condensed))
-            view = views.View.from_events([*told, condensed])
+            told.append(condensed)
+            view = views.View.from_events(told)
         events.LLMConvertibleEvent.events_to_messages(view.events)
         return view
 
