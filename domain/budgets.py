@@ -32,10 +32,13 @@ def input_budget(session: SessionInfo, request: CompileRequest, model_window: in
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A slot item and what became of it; `reason` is None when it is shown."""
+    """A slot item and what became of it; `reason` is None when it is shown. `charge` is what it takes of its slot's
+    budget: for an item that was cut the whole share that one may have, so that a larger budget, which cuts less off,
+    never has room for fewer."""
 
     item: SlotItem
     tokens: int
+    charge: float
     reason: str | None = None
     cut: bool = False
 
@@ -56,6 +59,10 @@ class SlotFill:
     @property
     def used(self) -> int:
         return sum(one.tokens for one in self.placed if one.reason is None and not one.item.protected)
+
+    @property
+    def left(self) -> float:
+        return self.budget - sum(one.charge for one in self.placed if one.reason is None)
 
 
 def item_tokens(item: SlotItem, count: Callable[[str], int]) -> int:
@@ -91,18 +98,19 @@ def _with_constraints(mode: Mode) -> Sequence[SlotSpec]:
 def _fill(spec: SlotSpec, offers: Sequence[SlotItem], facts: Facts, count: Callable[[str], int]) -> SlotFill:
     placed: list[Placed] = []
     taken: dict[str, int] = {}
-    spent, full = 0, False
+    longest = spec.token_budget * LONGEST_ITEM
+    spent, full = 0.0, False
     for offer in offers:
-        item, cut = _no_longer_than(offer, int(spec.token_budget * LONGEST_ITEM), count)
+        item, cut = _no_longer_than(offer, int(longest), count)
         tokens = item_tokens(item, count)
+        charge = 0.0 if item.protected else longest if cut else tokens
         reason = refusal(item, spec, facts, taken.get(item.ranked, 0))
-        if reason is None and not item.protected:
-            full = full or not item.text or spent + tokens > spec.token_budget
-            reason = "slot_budget" if full else None
-            spent += 0 if reason else tokens
         if reason is None:
             taken[item.ranked] = taken.get(item.ranked, 0) + 1
-        placed.append(Placed(item, tokens, reason, cut))
+            full = full or (not item.protected and (not item.text or spent + charge > spec.token_budget))
+            reason = "slot_budget" if full and not item.protected else None
+            spent += 0 if reason else charge
+        placed.append(Placed(item, tokens, charge, reason, cut))
     empty = not any(one.reason is None for one in placed)
     return SlotFill(spec.slot, spec.token_budget, tuple(placed), placeholder=spec.required and empty)
 
@@ -110,26 +118,30 @@ def _fill(spec: SlotSpec, offers: Sequence[SlotItem], facts: Facts, count: Calla
 def _no_longer_than(item: SlotItem, limit: int, count: Callable[[str], int]) -> tuple[SlotItem, bool]:
     if item.protected or item_tokens(item, count) <= limit:
         return item, False
-    head = head_within(item.text, max(0, limit - 4), count).rstrip()
-    return replace(item, text=f"{head}…" if head else ""), True
+    for room in range(limit - 2, 0, -1):
+        head = head_within(item.text, room, count).rstrip()
+        shorter = replace(item, text=f"{head}…" if head else "")
+        if item_tokens(shorter, count) <= limit:
+            return shorter, True
+    return replace(item, text=""), True
 
 
 def _lend(fills: list[SlotFill]) -> list[SlotFill]:
     """What slots leave over goes to those that want more, in the order of their priority."""
-    spare = sum(max(0, fill.budget - fill.used) for fill in fills)
+    spare = sum(fill.left for fill in fills)
     lent = {fill.slot: fill for fill in fills}
     for slot in SLOTS:
         fill = lent.get(slot)
         if fill is None or not any(one.reason == "slot_budget" for one in fill.placed):
             continue
-        spare -= fill.budget - fill.used
-        room, placed = spare + fill.budget - fill.used, []
+        room: float = spare
+        placed: list[Placed] = []
         blocked = False
         for one in fill.placed:
             if one.reason == "slot_budget":
-                blocked = blocked or one.tokens > room or not one.item.text
+                blocked = blocked or one.charge > room or not one.item.text
                 if not blocked:
-                    room -= one.tokens
+                    room -= one.charge
                     one = replace(one, reason=None)
             placed.append(one)
         lent[slot] = replace(fill, placed=tuple(placed), placeholder=fill.placeholder and blocked and not fill.used)
