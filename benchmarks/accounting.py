@@ -4,9 +4,11 @@ Every unit of the log is accounted for exactly once, by name or in one range; th
 included, in the order of the log, and nothing besides but the lines that open our own messages.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from benchmarks.sourcelog import LogUnit, Piece, SourceLog
@@ -35,6 +37,8 @@ SYNTHETIC = frozenset(
     }
 )  # fmt: skip
 MARKER = re.compile(r"…（此处省略 (\d+) 个词元）…|… \((\d+) tokens left out here\) …")
+_WORD = re.compile(r"\w+")
+_ESCAPE = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
 DISPOSITIONS = ("included", "summarized", "referenced", "dropped")
 
 
@@ -130,8 +134,19 @@ def _besides(rest: list[Piece], units: list[LogUnit], cut: list[LogUnit], target
 
 
 def _is_cut_of(piece: Piece, unit: LogUnit, target: str) -> bool:
+    """Whether a text is one of the unit's with its middle cut, or, of an answer, made of nothing but its words."""
     texts = [said[1] for said in unit.pieces(target) if said[0] == piece[0]]
-    return any(cut_form(text, piece[1]) for text in (*texts, "\n".join(texts)))
+    whole = "\n".join(texts)
+    if any(cut_form(text, piece[1]) for text in (*texts, whole)):
+        return True
+    words = set(_WORD.findall(MARKER.sub(" ", piece[1])))
+    return piece[0] == "answer" and all(word in whole or word in _plain(whole) for word in words)
+
+
+@lru_cache(maxsize=64)
+def _plain(text: str) -> str:
+    """The text without the escapes of JSON, as its values read."""
+    return _ESCAPE.sub(lambda found: json.loads(f'"{found[0]}"'), text)
 
 
 def cut_form(text: str, shown: str) -> tuple[str, str, int] | None:

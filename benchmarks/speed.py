@@ -1,0 +1,320 @@
+"""The measurements of `benchmarks.core`: each a few runs of one thing on a fresh store, beside its limits."""
+
+import gc
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import tiktoken
+from sqlalchemy import make_url
+
+from benchmarks import peers
+from benchmarks.driving import TENANT, System, postgres_database, postgres_server, prepare
+from benchmarks.limits import PlainStore, backward_pass
+from benchmarks.workload import chat_messages, history, texts
+from domain.compiling import compile_prompt
+from domain.compiling import prepare as plan_of
+from domain.context import Context
+from domain.counting import Counter
+from domain.events import Event, read_payload
+from domain.requests import parse_request
+from domain.state import ContextState, fold
+from domain.windows import MemoryHistory, read_history
+from workers.engine import Outcome
+from workers.tokens import Tokens
+
+Json = Any
+
+SESSION = "s-1"
+STREAM = f"session/{SESSION}"
+BUDGET = 8_000
+"""Tokens of every compile that is timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured. The quick one is for a look, its figures are no result."""
+
+    runs: int = 5
+    appends: int = 2_000
+    batched: int = 10_000
+    compiles: int = 20
+    lengths: tuple[int, ...] = (100, 1_000, 10_000)
+    text_bytes: int = 4_000_000
+
+
+QUICK = Scale(runs=3, appends=300, batched=2_000, compiles=5, lengths=(100, 1_000), text_bytes=500_000)
+
+Measured = dict[str, float]
+"""Figures by name. Rates are per second, times in milliseconds."""
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def timed(what: Callable[[], Any]) -> float:
+    """Milliseconds of one call."""
+    gc.collect()
+    begun = time.perf_counter()
+    what()
+    return (time.perf_counter() - begun) * 1000
+
+
+@contextmanager
+def fresh_url(store: str) -> Iterator[str]:
+    with ExitStack() as stack:
+        if store == "sqlite":
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="promptctx-"))
+            yield f"sqlite:///{folder}/bench.db"
+        else:
+            server = postgres_server()
+            assert server is not None
+            yield stack.enter_context(postgres_database(server))
+
+
+@contextmanager
+def fresh_system(store: str) -> Iterator[System]:
+    with fresh_url(store) as url:
+        prepare(url)
+        system = System(url)
+        try:
+            yield system
+        finally:
+            system.close()
+
+
+def events(count: int, seed: int = 1) -> list[Json]:
+    return list(islice(history(seed), count))
+
+
+# --- append -----------------------------------------------------------------------------------------------------------
+
+
+def append(store: str, scale: Scale, missing: list[str]) -> Measured:
+    """Events per second: one per call and a hundred, ours, plain Core's and the peer's, taken in turns."""
+    found: dict[str, list[float]] = {}
+    with_peer = True
+    for run in range(scale.runs):
+        for name, count, size in (("one", scale.appends, 1), ("hundred", scale.batched, 100)):
+            given = events(count, seed=run + 1)
+            found.setdefault(f"ours_{name}", []).append(_append_ours(store, given, size))
+            found.setdefault(f"core_{name}", []).append(_append_core(store, given, size))
+            try:
+                if with_peer:
+                    found.setdefault(f"eventsourcing_{name}", []).append(_append_peer(store, given, size))
+            except peers.PeerMissing as error:
+                missing.append(str(error))
+                with_peer = False
+    return {name: median(values) for name, values in found.items()}
+
+
+def _append_ours(store: str, given: list[Json], size: int) -> float:
+    with fresh_system(store) as system:
+        # The session and its first events are there: what is measured is an agent in the middle of its work.
+        system.append(SESSION, given[:1], 0)
+        begun = time.perf_counter()
+        for at in range(1, len(given), size):
+            system.engine.append(TENANT, SESSION, given[at : at + size])
+        return (len(given) - 1) / (time.perf_counter() - begun)
+
+
+def _append_core(store: str, given: list[Json], size: int) -> float:
+    with fresh_url(store) as url:
+        plain = PlainStore(url)
+        try:
+            return plain.append_single(given) if size == 1 else plain.append_batches(given, size)
+        finally:
+            plain.close()
+
+
+def _append_peer(store: str, given: list[Json], size: int) -> float:
+    with fresh_url(store) as url:
+        place = make_url(url)
+        if store == "sqlite":
+            environment = {"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": str(place.database)}
+        else:
+            environment = {
+                "PERSISTENCE_MODULE": "eventsourcing.postgres",
+                "POSTGRES_DBNAME": str(place.database),
+                "POSTGRES_HOST": str(place.host),
+                "POSTGRES_PORT": str(place.port or 5432),
+                "POSTGRES_USER": str(place.username),
+                "POSTGRES_PASSWORD": str(place.password or ""),
+            }
+        payloads = [(event["kind"], json.dumps(event["payload"])) for event in given]
+        order = {"store": store, "environment": environment, "payloads": payloads, "size": size}
+        return float(peers.measure("eventsourcing", order)["rate"])
+
+
+# --- projection and fold ----------------------------------------------------------------------------------------------
+
+
+def projection(store: str, scale: Scale) -> Measured:
+    """Events per second from the log into the read-models, behind an append that nobody projected."""
+    ours, core = [], []
+    for run in range(scale.runs):
+        given = events(scale.batched, seed=run + 1)
+        core.append(_append_core(store, given, 100))
+        with fresh_system(store) as system:
+            for at in range(0, len(given), 500):
+                system.engine.append(TENANT, SESSION, given[at : at + 500])
+            ours.append(len(given) / timed(partial(_catch_up, system)) * 1000)
+    return {"ours": median(ours), "core_hundred": median(core)}
+
+
+def _catch_up(system: System) -> None:
+    while system.engine.project(TENANT, STREAM) is Outcome.MORE:
+        pass
+
+
+def folding(scale: Scale) -> Measured:
+    """Events per second folded in memory, and with reading their payloads before."""
+    given = events(scale.batched)
+    stored = [read(one, seq) for seq, one in enumerate(given, 1)]
+    bare = [len(given) / timed(lambda: fold(stored)) * 1000 for _ in range(scale.runs)]
+    read_too = [
+        len(given) / timed(lambda: fold(read(one, seq) for seq, one in enumerate(given, 1))) * 1000
+        for _ in range(scale.runs)
+    ]
+    return {"fold": median(bare), "read_and_fold": median(read_too)}
+
+
+def read(one: Json, seq: int) -> Event:
+    return Event(one["event_id"], seq, one["kind"], read_payload(one["kind"], 1, one["payload"]), seq * 1_000_000)
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def token_count(scale: Scale) -> Measured:
+    """Bytes per second: bare `encode_ordinary`, our counter on new text, and on text seen before."""
+    said = texts(7)
+    given = [next(said) for _ in range(scale.text_bytes // 550)]
+    given += [
+        f"用户第 {place} 次询问订单的状态，系统回复：{text}" for place, text in enumerate(given[: len(given) // 4])
+    ]
+    size = sum(len(text.encode()) for text in given)
+    encode = tiktoken.get_encoding("o200k_base").encode_ordinary
+    bare, cold, seen = [], [], []
+    for _ in range(scale.runs):
+        count = Tokens().counter("o200k_base")
+        bare.append(size / timed(partial(_each, lambda text: len(encode(text)), given)))
+        cold.append(size / timed(partial(_each, count, given)))
+        seen.append(size / timed(partial(_each, count, given)))
+    return {"encode_ordinary": median(bare) * 1000, "cold": median(cold) * 1000, "seen": median(seen) * 1000}
+
+
+def _each(count: Callable[[str], int], given: Sequence[str]) -> None:
+    for text in given:
+        count(text)
+
+
+HOSTILE = (
+    (" ", 1_000_000), ("a", 1_000_000), ("\n", 1_000_000), ("<|endoftext|>", 50_000), ("\ud800", 100_000),
+    ("𓀀", 200_000), ("\x00", 100_000), ("中", 500_000),
+)  # fmt: skip
+
+
+def hostile_text() -> Measured:
+    """The slowest of some texts that make tokenizers panic or crawl, in milliseconds, and how many raised."""
+    count, raised, slowest = Tokens().counter("o200k_base"), 0, 0.0
+    for piece, times in HOSTILE:
+        try:
+            slowest = max(slowest, timed(partial(count, piece * times)))
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raised += 1
+    return {"raised": float(raised), "slowest": slowest}
+
+
+# --- compile ----------------------------------------------------------------------------------------------------------
+
+
+def floor_pass(length: int, scale: Scale) -> float:
+    """Milliseconds of one exact backward pass over the newest messages."""
+    messages, encoding = chat_messages(events(length)), tiktoken.get_encoding("o200k_base")
+    return median([timed(lambda: backward_pass(messages, BUDGET, encoding)) for _ in range(scale.compiles)])
+
+
+def pure_compile(length: int, scale: Scale) -> float:
+    """Milliseconds of the domain alone: state loaded, counts stored, payload rendered and counted."""
+    state = fold(read(one, seq) for seq, one in enumerate(events(length), 1))
+    request = parse_request({"budget": BUDGET, "model": "gpt-4o"})
+    count = Counter(Tokens().counter("o200k_base"), "o200k_base", "openai")
+    reader, nobody = _Stored(state, count), ContextState()
+
+    def once() -> None:
+        plan = plan_of(state, request, count)
+        found = read_history(reader, state, count, plan.limit, locale=plan.locale, model=plan.model)
+        context = Context(state, found, nobody, nobody, as_of=state.progress.recorded_at, query="order")
+        compile_prompt(context, request, None, count, plan)
+
+    once()
+    return median([timed(once) for _ in range(scale.compiles)])
+
+
+class _Stored(MemoryHistory):
+    """Totals as a store keeps them: looked up, not added up anew at every compile."""
+
+    def __init__(self, state: ContextState, count: Counter) -> None:
+        super().__init__(state, count)
+        self._totals: dict[int, Any] = {}
+
+    def totals(self, before_unit: int) -> Any:
+        if before_unit not in self._totals:
+            self._totals[before_unit] = super().totals(before_unit)
+        return self._totals[before_unit]
+
+
+def engine_compile(length: int, scale: Scale, store: str = "sqlite") -> float:
+    """Milliseconds from the request to the stored prompt, at one more turn each time, projected before."""
+    turns = scale.compiles + 2
+    given = events(length + 4 * turns)
+    taken = []
+    with fresh_system(store) as system:
+        for at in range(0, length, 500):
+            system.engine.append(TENANT, SESSION, given[at : min(at + 500, length)])
+        for turn in range(turns):
+            _catch_up(system)
+            taken.append(timed(lambda: system.request(SESSION, "openai", BUDGET)))
+            system.engine.append(TENANT, SESSION, given[length + 4 * turn : length + 4 * turn + 4])
+    return median(taken[2:])
+
+
+def trim_messages(length: int, scale: Scale, missing: list[str]) -> float | None:
+    """Milliseconds of langchain-core's trim_messages on the same history with an exact counter."""
+    order = {"messages": chat_messages(events(length)), "budget": BUDGET, "runs": min(scale.runs, 5)}
+    try:
+        return median(peers.measure("trim_messages", order)["milliseconds"])
+    except peers.PeerMissing as error:
+        missing.append(str(error))
+        return None
+
+
+# --- storage ----------------------------------------------------------------------------------------------------------
+
+
+def storage(scale: Scale) -> Measured:
+    """Bytes in the store for each byte appended, one in ten turns compiled: 4 events to a turn."""
+    given = events(scale.batched)
+    appended = sum(len(json.dumps(event, ensure_ascii=False).encode()) for event in given)
+    with fresh_system("sqlite") as system:
+        for at in range(0, len(given), 40):
+            system.engine.append(TENANT, SESSION, given[at : at + 40])
+            _catch_up(system)
+            system.request(SESSION, "openai", BUDGET)
+        with system.database.read() as unit:
+            pages = [
+                unit.connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "page_size")
+            ]
+        whole = pages[0] * pages[1]
+    return {"appended": float(appended), "stored": float(whole), "prompts": float(len(given) // 40)}
