@@ -86,10 +86,7 @@ def _units(outcome: Outcome) -> list[Entry]:
     """One entry per unit that the compile looked at, and one for the range before them."""
     arrangement, protected = outcome.trimmed.arrangement, outcome.protected
     entries = [_protected(unit, protected) for unit in protected.units]
-    entries += [
-        _entry(unit, "included", "window", "window", shortened=arrangement.shortened.get(unit.seq, 0))
-        for unit in arrangement.window
-    ]
+    entries += [_entry(unit, "included", "window", "window", shortened=unit.shortened) for unit in arrangement.window]
     entries += [_summarized(line) for line in arrangement.summary]
     entries += [_entry(unit, "dropped", "window", "dropped") for unit in arrangement.dropped]
     entries += [_entry(unit, "dropped", "orphan", "dropped") for unit in outcome.context.history.recent if unit.orphan]
@@ -177,8 +174,9 @@ def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
         yield f"the newest directive is over the budget: {outcome.protected.shortened} tokens of its middle were cut"
     if masked := [message.unit for message in outcome.built.messages if message.masked]:
         yield f"secrets were masked in the units at seq {', '.join(map(str, masked))}"
-    for seq, tokens in outcome.trimmed.arrangement.shortened.items():
-        yield f"the newest unit (seq {seq}) is over the window: {tokens} tokens of its middle were cut"
+    for unit in outcome.trimmed.arrangement.window:
+        if unit.shortened:
+            yield f"the unit at seq {unit.seq} is over the window: {unit.shortened} tokens of its middle were cut"
     for result in outcome.context.sources:
         if result.error:
             yield f"source {result.source} gave nothing for {result.slot}: {result.error}"

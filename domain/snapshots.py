@@ -16,12 +16,15 @@ COMPILER = "1"
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Where the history is cut and what stands for the part before it. `cut` is the seq of the first unit of the
-    window; 0 means that nothing was ever cut. `trims` counts the cuts made in this view, `frozen` holds the slot items
-    that stay as they are for the rest of a run, and `epoch` what the layout is stale without."""
+    window; 0 means that nothing was ever cut. `kept` names units before it that are shown all the same, `shortened`
+    the tokens into which units had to fit. `trims` counts the cuts made in this view, `frozen` holds the slot
+    items that stay as they are for the rest of a run, and `epoch` what the layout is stale without."""
 
     cut: int = 0
     summary: tuple[SummaryLine, ...] = ()
     trims: int = 0
+    kept: tuple[str, ...] = ()
+    shortened: tuple[tuple[int, int], ...] = ()
     anchors: tuple[str | None, str | None] = (None, None)
     frozen: Frozen | None = None
     epoch: tuple[int, ...] = ()
@@ -31,6 +34,8 @@ class Layout:
             "cut": self.cut,
             "summary": [line.dump() for line in self.summary],
             "trims": self.trims,
+            "kept": list(self.kept),
+            "shortened": [list(pair) for pair in self.shortened],
             "anchors": list(self.anchors),
             "frozen": self.frozen.dump() if self.frozen else None,
             "epoch": list(self.epoch),
@@ -41,7 +46,16 @@ class Layout:
         system, business = data["anchors"]
         lines = tuple(SummaryLine.load(line) for line in data["summary"])
         frozen = Frozen.load(data["frozen"]) if data["frozen"] else None
-        return cls(data["cut"], lines, data["trims"], (system, business), frozen, tuple(data["epoch"]))
+        return cls(
+            cut=data["cut"],
+            summary=lines,
+            trims=data["trims"],
+            kept=tuple(data["kept"]),
+            shortened=tuple((seq, tokens) for seq, tokens in data["shortened"]),
+            anchors=(system, business),
+            frozen=frozen,
+            epoch=tuple(data["epoch"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

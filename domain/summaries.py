@@ -91,6 +91,7 @@ class Extractor:
             _Source(line.unit, line.derived_from, line.notes, line.given) for line in carried if line.unit not in listed
         ]
         self._speakers = SPEAKERS[locale]
+        self._whole = {unit.seq: unit for unit in units}
         self._read: dict[int, _Source] = {}
         self._values: dict[tuple[int, int], frozenset[str]] = {}
         self._kept = list(kept)
@@ -125,6 +126,7 @@ class Extractor:
     def _source(self, unit: Unit) -> _Source:
         found = self._read.get(unit.seq)
         if found is None:
+            unit = self._whole.get(unit.seq, unit)
             found = _Source(unit.seq, unit.events, tuple(notes(unit, self._speakers)), unit.given)
             self._read[unit.seq] = found
         return found

@@ -5,7 +5,7 @@ outcome, and a failed check rolls that round back and tries the next. Nothing is
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from domain.anchors import Protected
@@ -46,15 +46,14 @@ Built = TypeVar("Built")
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """The outcome for the history: `window` stays whole, `summary` stands for the units that its lines name, `dropped`
-    units went. `shortened` maps a unit to the tokens cut out of its middle."""
+    """The outcome for the history: `window` stays, `summary` stands for the units that its lines name, `dropped` units
+    went."""
 
     window: tuple[Unit, ...]
     summary: tuple[SummaryLine, ...]
     dropped: tuple[Unit, ...]
     layout: Layout
     strategy: str = "none"
-    shortened: dict[int, int] = field(default_factory=dict)
 
     @property
     def tokens(self) -> int:
@@ -95,7 +94,7 @@ def trim(
     that it fails, if any. With a parent layout the trim goes down to the low-water mark, so that the next prompts share
     a prefix; without one the window is the longest suffix that fits.
     """
-    begun = _begin(history, protected, parent, locale)
+    begun = _begin(history, protected, parent, count, locale)
     rolled_back: list[Round] = []
     for attempt in _ladder(begun, room, low_water, count, locale):
         built = build(attempt)
@@ -108,42 +107,57 @@ def trim(
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """The units as the trim finds them: `units` are those that it may cut, newest last."""
+    """The units as the trim finds them: `units` are those that it may cut, newest last; what the parent made smaller is
+    smaller, with its tokens in `shortened`."""
 
     units: tuple[Unit, ...]
     gone: tuple[Unit, ...]
     lines: tuple[SummaryLine, ...]
-    cut: int
-    trims: int
+    shortened: dict[int, int]
+    before: Layout | None
     complete: bool
     deep: bool
-    carried: bool
     newest: int
+    protected: Protected
     extractor: Extractor
 
+    @property
+    def cut(self) -> int:
+        return self.before.cut if self.before else 0
 
-def _begin(history: History, protected: Protected, parent: Layout | None, locale: str) -> _Begun:
+    def layout(self, window: Sequence[Unit], lines: tuple[SummaryLine, ...], cut: int, *, trimmed: bool) -> Layout:
+        """What the next prompt of the view carries on."""
+        shown = (*self.protected.units, *window)
+        smaller = {unit.seq: unit.room for unit in window if unit.shortened}
+        return Layout(
+            cut=cut,
+            summary=lines,
+            trims=(self.before.trims if self.before else 0) + trimmed,
+            kept=tuple(sorted(unit.events[0] for unit in shown if unit.seq < cut)),
+            shortened=tuple(sorted(smaller.items())),
+        )
+
+
+def _begin(history: History, protected: Protected, parent: Layout | None, count: Counter, locale: str) -> _Begun:
     units = (*history.older, *history.recent)
-    free = [unit for unit in units if unit.seq not in protected.seqs and not unit.orphan]
-    cut = parent.cut if parent else 0
-    # A unit before the cut whose answer came after it is news: it comes back until the next trim.
-    fresh = {unit.seq for unit in free if unit.last >= cut}
-    lines = tuple(
-        line
-        for line in (parent.summary if parent else ())
-        if line.unit not in protected.seqs and line.unit not in fresh
-    )
+    whole = [unit for unit in units if unit.seq not in protected.seqs and not unit.orphan]
+    before = parent or Layout()
+    # A unit before the cut whose answer came after it is news, and what the parent showed stays: until the next trim.
+    fresh = {unit.seq for unit in whole if unit.last >= before.cut or not set(before.kept).isdisjoint(unit.events)}
+    lines = tuple(line for line in before.summary if line.unit not in protected.seqs | fresh)
+    limits = dict(before.shortened)
+    free = [(unit.seq in limits and _shorten(unit, limits[unit.seq], count, locale)) or unit for unit in whole]
     return _Begun(
         units=tuple(unit for unit in free if unit.seq in fresh),
-        gone=tuple(unit for unit in free if unit.seq not in fresh),
+        gone=tuple(unit for unit in whole if unit.seq not in fresh),
         lines=lines,
-        cut=cut,
-        trims=parent.trims if parent else 0,
-        complete=cut >= history.since,
+        shortened=limits,
+        before=parent,
+        complete=before.cut >= history.since,
         deep=history.deep or not history.since,
-        carried=parent is not None,
         newest=history.recent[-1].seq if history.recent else 0,
-        extractor=Extractor(lines, free, protected.units, locale),
+        protected=protected,
+        extractor=Extractor(lines, whole, protected.units, locale),
     )
 
 
@@ -152,10 +166,11 @@ def _ladder(begun: _Begun, room: int, low_water: float, count: Counter, locale: 
     spent = sum(unit.tokens for unit in begun.units) + sum(line.tokens for line in begun.lines)
     if begun.complete and spent <= room:
         dropped = _unlisted(begun.gone, begun.lines)
-        yield Arrangement(begun.units, begun.lines, dropped, Layout(begun.cut, begun.lines, begun.trims))
+        layout = begun.layout(begun.units, begun.lines, begun.cut, trimmed=False)
+        yield Arrangement(begun.units, begun.lines, dropped, layout)
     if not begun.deep:
         raise Shallow
-    target = int(room * low_water) if begun.carried else room
+    target = int(room * low_water) if begun.before else room
     for strategy, share in (("summary", 1.0), ("drop", 1.0), ("drop", TIGHTER), ("drop", 0.0))[: MAX_ROUNDS - 1]:
         yield _cut(begun, max(0, int(target * share)), strategy, count, locale)
 
@@ -165,13 +180,13 @@ def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str)
     gets back; what the window cannot use, the summary."""
     reserve = _summary_room(begun, target) if strategy == "summary" else 0
     for _ in range(FILLINGS):
-        window, shortened = _window(begun, target - reserve, count, locale)
+        window = _window(begun, target - reserve, count, locale)
         if not window and strategy == "summary":
             reserve = target
         lines = _summary(begun, window, reserve, count, locale)
         spare = target - sum(unit.tokens for unit in window) - _summary_tokens(lines, count, locale)
         following = begun.units[-len(window) - 1] if len(window) < len(begun.units) else None
-        if not window or shortened or following is None or following.tokens > spare:
+        if not window or window[-1].shortened or following is None or following.tokens > spare:
             break
         reserve -= spare
     gone = begun.units[: len(begun.units) - len(window)]
@@ -180,21 +195,18 @@ def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str)
         window=window,
         summary=lines,
         dropped=_unlisted((*begun.gone, *gone), lines),
-        layout=Layout(cut, lines, begun.trims + 1),
+        layout=begun.layout(window, lines, cut, trimmed=True),
         strategy=strategy,
-        shortened=shortened,
     )
 
 
-def _window(begun: _Begun, room: int, count: Counter, locale: str) -> tuple[tuple[Unit, ...], dict[int, int]]:
+def _window(begun: _Begun, room: int, count: Counter, locale: str) -> tuple[Unit, ...]:
     """The longest suffix that fits; of a newest unit that does not, a part: the agent's next step stands on it."""
     window = _suffix(begun.units, room)
     if window or not begun.units or begun.units[-1].seq != begun.newest:
-        return window, {}
+        return window
     smaller = _shorten(begun.units[-1], room, count, locale)
-    if smaller is None:
-        return (), {}
-    return (smaller,), {smaller.seq: begun.units[-1].tokens - smaller.tokens}
+    return (smaller,) if smaller else ()
 
 
 def _summary(begun: _Begun, window: Sequence[Unit], room: int, count: Counter, locale: str) -> tuple[SummaryLine, ...]:
@@ -265,7 +277,8 @@ def _shorten(unit: Unit, room: int, count: Counter, locale: str) -> Unit | None:
             messages.append(message)
         tokens = count.neutral(messages)
         if tokens <= room:
-            return replace(unit, messages=tuple(messages), tokens=tokens)
+            cut = unit.shortened + unit.tokens - tokens
+            return replace(unit, messages=tuple(messages), tokens=tokens, shortened=cut, room=room)
     return None
 
 

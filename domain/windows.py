@@ -30,7 +30,8 @@ NEWEST = 2**62
 @dataclass(frozen=True, slots=True)
 class Unit:
     """`seq` is that of its first message, `last` of its newest. `tokens` counts all it would add to the payload,
-    `given` what of it is the log's own, without synthetic answers."""
+    `given` what of it is the log's own, without synthetic answers; `shortened` tokens were cut out of its middle
+    to fit into `room`."""
 
     seq: int
     last: int
@@ -41,6 +42,8 @@ class Unit:
     role: str
     orphan: bool = False
     open: bool = False
+    shortened: int = 0
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +121,12 @@ def read_history(
     locale: str = "zh",
     model: str | None = None,
     cut: int = 0,
+    kept: Collection[str] = (),
     deep: bool = True,
 ) -> History:
     """Pulls units from the newest back: a shallow history to the parent's `cut` or until they exceed `budget` tokens,
-    whatever comes first; a deep one until what a trim may look at is there too."""
+    whatever comes first; a deep one until what a trim may look at is there too. `kept` names older ones that the parent
+    showed."""
     builder = UnitBuilder(state, count, locale, model)
     recent: list[Unit] = []
     spent, beyond, since = 0, 0, 0
@@ -137,7 +142,7 @@ def read_history(
         spent += unit.tokens
     recent.reverse()
     first = recent[0].seq if recent else NEWEST
-    wanted = wanted_events(state, cut)
+    wanted = wanted_events(state, cut) | set(kept)
     older = builder.units(reader.units(wanted)) if wanted else []
     return History(
         recent=tuple(recent),

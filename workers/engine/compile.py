@@ -146,14 +146,13 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
         parent = jobs.prompt_before(unit, job)
         data = snapshots.layout(unit, job.tenant, parent) if parent else None
     before = Layout.load(data) if data is not None else None
-    cut = before.cut if before else 0
-    loaded = contexts.load(deps, pins, Reach(cut, deep=False))
+    loaded = contexts.load(deps, pins, Reach(before, deep=False))
     sources = deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots)
     try:
         loaded = loaded.with_sources(sources)
         prompt = compile_prompt(loaded.context, request, before, loaded.count, loaded.plan)
     except Shallow:
-        loaded = contexts.load(deps, pins, Reach(cut)).with_sources(sources)
+        loaded = contexts.load(deps, pins, Reach(before)).with_sources(sources)
         prompt = compile_prompt(loaded.context, request, before, loaded.count, loaded.plan)
     body = snapshot_body(job, prompt, loaded, parent)
     return _Compiled(prompt, parent, before, loaded, snapshots.packed(prompt.layout.dump(), body))

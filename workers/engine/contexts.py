@@ -12,6 +12,7 @@ from domain.context import Context
 from domain.events import TextPart
 from domain.modes import ModeSpec
 from domain.requests import CompileRequest
+from domain.snapshots import Layout
 from domain.sources import SourceResult
 from domain.state import ContextState
 from domain.windows import HistoryReader, MemoryHistory, read_history
@@ -55,9 +56,9 @@ class Pins:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far back the history is read: to the `cut` that the parent left, or `deep` enough to cut anew."""
+    """How far back the history is read: to where the `parent` cut it, or `deep` enough to cut anew."""
 
-    cut: int = 0
+    parent: Layout | None
     deep: bool = True
 
 
@@ -185,9 +186,11 @@ def _loaded(reading: _Reading, session: _State, count: LearningCounter, tokenize
     reader: HistoryReader = MemoryHistory(session.state, count)
     if session.checkpoint is not None:
         reader = SqlHistory(reading.unit, pins.tenant, session.number, session.checkpoint.generation, count)
+    parent = reach.parent or Layout()
     history = read_history(
-        reader, session.state, count, plan.limit, locale=plan.locale, model=plan.model, cut=reach.cut, deep=reach.deep
-    )
+        reader, session.state, count, plan.limit, locale=plan.locale, model=plan.model, cut=parent.cut,
+        kept=parent.kept, deep=reach.deep,
+    )  # fmt: skip
     subject, tenant, *parents = [reading.state(head).state for head in _heads(pins)[1:]]
     context = Context(
         session=session.state,

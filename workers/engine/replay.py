@@ -55,7 +55,7 @@ def _compiled_again(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Js
     with deps.database.read() as unit:
         layout = snapshots.layout(unit, tenant, inputs["parent_layout"]) if inputs["parent_layout"] else None
     parent = Layout.load(layout) if layout is not None else None
-    loaded = contexts.load(deps, pins, Reach(cut=parent.cut if parent else 0), from_log=True)
+    loaded = contexts.load(deps, pins, Reach(parent), from_log=True)
     loaded = loaded.with_sources(tuple(map(SourceResult.load, inputs["sources"])))
     return compile_prompt(loaded.context, pins.request, parent, loaded.count, loaded.plan).payload
 
