@@ -1,9 +1,9 @@
 """The gate that every request passes: it gets an id, its path and its origin are checked, and no failure is shown."""
 
-import logging
 import re
 from urllib.parse import unquote_to_bytes
 
+import structlog
 import uuid_utils
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -16,7 +16,7 @@ REQUEST_ID = "X-Request-Id"
 _GIVEN = re.compile(r"[A-Za-z0-9._:-]{1,100}", re.ASCII)
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
-log = logging.getLogger("promptctx.web")
+logger = structlog.get_logger(__name__)
 
 
 class Gate:
@@ -31,18 +31,22 @@ class Gate:
         request_id = _request_id(headers.get(REQUEST_ID))
         scope.setdefault("state", {})["request_id"] = request_id
         answer = _Answer(send, request_id)
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            await self._pass(scope, receive, answer, headers)
+
+    async def _pass(self, scope: Scope, receive: Receive, answer: "_Answer", headers: Headers) -> None:
         try:
             check(scope, headers)
             await self.app(scope, receive, answer.send)
         except PromptctxError as error:
-            await problems.of_error(error, request_id)(scope, receive, answer.send)
+            await problems.of_error(error, answer.request_id)(scope, receive, answer.send)
         except ClientDisconnect:
-            log.debug("The client of request %s went away.", request_id)
+            logger.debug("the client went away", path=scope["path"])
         except Exception:
-            log.exception("Request %s failed: %s %r", request_id, scope["method"], scope["path"])
+            logger.exception("request failed", method=scope["method"], path=scope["path"])
             if answer.started:
                 raise
-            await problems.unexpected(request_id)(scope, receive, answer.send)
+            await problems.unexpected(answer.request_id)(scope, receive, answer.send)
 
 
 class _Answer:
@@ -50,14 +54,14 @@ class _Answer:
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
-        self._request_id = request_id
+        self.request_id = request_id
         self.started = False
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
             headers = MutableHeaders(scope=message)
-            headers[REQUEST_ID] = self._request_id
+            headers[REQUEST_ID] = self.request_id
             # Texts of strangers are sent here: a browser must not take one for a page.
             headers["X-Content-Type-Options"] = "nosniff"
         await self._send(message)

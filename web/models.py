@@ -187,7 +187,7 @@ class Prompts(BaseModel):
 class Prompt(PromptInfo):
     """A compiled prompt, which never changes.
 
-    `payload` by format: openai `{messages, tools?}`, anthropic `{system, messages, tools?}`, text `{text}`.
+    `payload` by format: openai `{messages, tools?}`, anthropic `{system?, messages, tools?}`, text `{text}`.
     """
 
     session: str
@@ -237,9 +237,14 @@ class Health(BaseModel):
 
 
 class Ready(BaseModel):
-    """`status` is `ok` when the server can do its work; the rest says why not."""
+    """The server can do its work."""
 
-    status: str
+    status: Literal["ok"]
+    store: str = Field(description="sqlite or postgresql")
+    revision: str = Field(description="of the tables")
+    due: int = Field(description="pieces of work that wait for a worker")
+    oldest_due_seconds: float = Field(description="how long the oldest of them waits; if it grows, nobody works")
+    parked: int = Field(description="streams whose work stopped at an error and waits for an operator")
 
 
 REQUESTS = (NewEvent, NewEvents, NewPrompt, Problem)

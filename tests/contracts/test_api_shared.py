@@ -1,0 +1,329 @@
+"""What the HTTP API promises, held against the real server and against `promptctx.testing.FakeServer` alike."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from promptctx import Client
+from promptctx.testing import FakeServer
+
+pytest_plugins = ["api_server"]
+
+Json = dict[str, Any]
+EMOJI = "zwj 👩‍👩‍👧‍👦, CRLF\r\n, NUL \x00, lone \ud83d surrogate, {braces}, <|endoftext|>, 城市"
+
+
+@pytest.fixture(params=["fake", "server"])
+def api(request: pytest.FixtureRequest) -> Iterator[httpx2.Client]:
+    if request.param == "server":
+        yield request.getfixturevalue("http")
+        return
+    with httpx2.Client(transport=FakeServer(), base_url="http://fake") as client:
+        yield client
+
+
+def event(text: str = "hello", **more: Any) -> Json:
+    return {"kind": "user.input", "payload": {"content": [{"type": "text", "text": text}]}, **more}
+
+
+def known(text: str = "hello") -> Json:
+    return event(text, event_id=str(uuid.uuid4()))
+
+
+def post(api: httpx2.Client, path: str, body: Any, **query: Any) -> httpx2.Response:
+    return api.post(path, content=json.dumps(body).encode(), params=query or None)
+
+
+def append(api: httpx2.Client, *events: Json, session: str = "s-1") -> Json:
+    body = events[0] if len(events) == 1 else {"events": list(events)}
+    return answer(post(api, f"/v1/sessions/{session}/events", body), 201)
+
+
+def answer(response: httpx2.Response, status: int = 200) -> Json:
+    assert response.status_code == status, response.text
+    told: Json = json.loads(response.content)
+    return told
+
+
+def log_of(api: httpx2.Client, session: str = "s-1", stream: str = "session") -> list[Json]:
+    found: list[Json] = answer(api.get(f"/v1/sessions/{session}/events", params={"stream": stream}))["events"]
+    return found
+
+
+def refused(response: httpx2.Response, status: int, code: str) -> Json:
+    told = answer(response, status)
+    assert told["code"] == code
+    assert told["status"] == status
+    assert told["title"]
+    assert told["detail"]
+    details: Json = told["details"]
+    return details
+
+
+# --- append -----------------------------------------------------------------------------------------------------------
+
+
+def test_one_event_gets_the_first_number_of_a_new_session(api: httpx2.Client) -> None:
+    sent = known()
+    told = append(api, sent)
+    assert told == {
+        "session": "s-1",
+        "head": 1,
+        "events": [{"event_id": sent["event_id"], "seq": 1, "stream": "session", "duplicate": False}],
+    }
+
+
+def test_an_event_without_an_id_is_given_one(api: httpx2.Client) -> None:
+    told = append(api, event())
+    assert told["events"][0]["event_id"] == log_of(api)[0]["event_id"]
+
+
+def test_a_batch_is_numbered_in_its_order(api: httpx2.Client) -> None:
+    append(api, event("zero"))
+    told = append(api, *map(event, ("one", "two", "three")))
+    assert [one["seq"] for one in told["events"]] == [2, 3, 4]
+    assert told["head"] == 4
+    assert [one["payload"]["content"][0]["text"] for one in log_of(api)] == ["zero", "one", "two", "three"]
+
+
+def test_the_same_event_again_is_no_second_event(api: httpx2.Client) -> None:
+    sent = known()
+    append(api, sent, event("more"))
+    told = append(api, sent)
+    assert told["events"][0] == {"event_id": sent["event_id"], "seq": 1, "stream": "session", "duplicate": True}
+    assert told["head"] == 2
+    assert len(log_of(api)) == 2
+
+
+def test_the_same_id_with_other_content_is_a_conflict(api: httpx2.Client) -> None:
+    sent = known()
+    append(api, sent)
+    response = post(api, "/v1/sessions/s-1/events", {**sent, "payload": {"content": "other"}})
+    assert refused(response, 409, "event_conflict")["event_id"] == sent["event_id"]
+    assert len(log_of(api)) == 1
+
+
+def test_a_batch_with_a_conflict_adds_nothing(api: httpx2.Client) -> None:
+    sent = known()
+    append(api, sent)
+    other = {**sent, "payload": {"content": "other"}}
+    refused(post(api, "/v1/sessions/s-1/events", {"events": [event("new"), other]}), 409, "event_conflict")
+    assert len(log_of(api)) == 1
+
+
+@pytest.mark.parametrize("body", [{"payload": {}}, {"kind": 7, "payload": {}}])
+def test_an_event_without_a_kind_is_refused_by_the_name_of_the_field(api: httpx2.Client, body: Json) -> None:
+    append(api, event())
+    assert refused(post(api, "/v1/sessions/s-1/events", body), 422, "invalid_event")["path"] == "kind"
+    assert len(log_of(api)) == 1
+
+
+def test_an_expected_seq_that_holds_lets_the_event_in(api: httpx2.Client) -> None:
+    answer(post(api, "/v1/sessions/s-1/events", event(), expected_seq=0), 201)
+    told = answer(post(api, "/v1/sessions/s-1/events", {"events": [event("two")], "expected_seq": 1}), 201)
+    assert told["head"] == 2
+
+
+def test_an_expected_seq_that_does_not_hold_is_a_conflict_that_names_the_head(api: httpx2.Client) -> None:
+    append(api, event(), event("two"))
+    alone = post(api, "/v1/sessions/s-1/events", event("three"), expected_seq=1)
+    assert refused(alone, 409, "concurrency_conflict")["head"] == 2
+    batch = post(api, "/v1/sessions/s-1/events", {"events": [event("three")], "expected_seq": 7})
+    assert refused(batch, 409, "concurrency_conflict")["head"] == 2
+    assert len(log_of(api)) == 2
+
+
+def test_a_retry_is_no_conflict_although_its_expected_seq_has_passed(api: httpx2.Client) -> None:
+    sent = known()
+    answer(post(api, "/v1/sessions/s-1/events", sent, expected_seq=0), 201)
+    told = answer(post(api, "/v1/sessions/s-1/events", sent, expected_seq=0), 201)
+    assert told["events"][0]["duplicate"]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_comes_back_exactly_as_it_was_sent(api: httpx2.Client) -> None:
+    append(api, event(EMOJI))
+    assert log_of(api)[0]["payload"]["content"][0]["text"] == EMOJI
+
+
+def test_unknown_kinds_are_kept_as_they_are(api: httpx2.Client) -> None:
+    payload = {"deep": [1, 2.5, None, {"a": "b"}], "big": 2**70}
+    append(api, {"kind": "custom.mine", "payload": payload}, {"kind": "from.the.future", "payload": payload})
+    assert [(one["kind"], one["payload"]) for one in log_of(api)] == [
+        ("custom.mine", payload),
+        ("from.the.future", payload),
+    ]
+
+
+def test_pages_follow_each_other_without_a_gap(api: httpx2.Client) -> None:
+    append(api, *(event(str(number)) for number in range(5)))
+    first = answer(api.get("/v1/sessions/s-1/events", params={"limit": 2}))
+    assert ([one["seq"] for one in first["events"]], first["head"], first["next"]) == ([1, 2], 5, 2)
+    last = answer(api.get("/v1/sessions/s-1/events", params={"limit": 3, "after": first["next"]}))
+    assert ([one["seq"] for one in last["events"]], last["next"]) == ([3, 4, 5], None)
+
+
+def test_what_belongs_to_the_subject_does_not_move_the_session(api: httpx2.Client) -> None:
+    append(api, {"kind": "session.started", "payload": {"subject": "u-1"}})
+    told = append(api, {"kind": "profile.set", "payload": {"key": "city", "value": "北京"}})
+    assert told["head"] == 1
+    assert told["events"][0]["stream"] == "subject"
+    append(api, {"kind": "session.started", "payload": {"subject": "u-1"}}, session="s-2")
+    assert [one["kind"] for one in log_of(api, "s-2", "subject")] == ["profile.set"]
+
+
+def test_what_is_audit_has_numbers_of_its_own(api: httpx2.Client) -> None:
+    append(api, event())
+    flagged = {"kind": "output.flagged", "payload": {"snapshot_id": "p-1"}}
+    told = append(api, flagged)
+    assert told["head"] == 1
+    assert told["events"][0]["stream"] == "audit"
+    assert [one["kind"] for one in log_of(api, stream="audit")] == ["output.flagged"]
+
+
+def test_ids_may_hold_anything_but_slashes_and_control_characters(api: httpx2.Client) -> None:
+    name = "a b?#%25&=+.城市"
+    append(api, event(), session="a%20b%3F%23%2525%26%3D%2B.%E5%9F%8E%E5%B8%82")
+    assert [one["id"] for one in answer(api.get("/v1/sessions"))["sessions"]] == [name]
+
+
+def test_sessions_are_listed_with_what_they_said_about_themselves(api: httpx2.Client) -> None:
+    append(api, {"kind": "session.started", "payload": {"subject": "u-1", "mode": "react", "model": "gpt-4o"}}, event())
+    (told,) = answer(api.get("/v1/sessions"))["sessions"]
+    assert (told["id"], told["subject"], told["mode"], told["model"]) == ("s-1", "u-1", "react", "gpt-4o")
+    assert (told["head"], told["prompts"]) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "events"), ("GET", "state"), ("GET", "prompts"), ("POST", "prompts")],
+)
+def test_a_session_that_nobody_began_is_unknown(api: httpx2.Client, method: str, path: str) -> None:
+    body = b"{}" if method == "POST" else None
+    refused(api.request(method, f"/v1/sessions/nobody/{path}", content=body), 404, "unknown_session")
+
+
+# --- prompts ----------------------------------------------------------------------------------------------------------
+
+
+def compiled(api: httpx2.Client, **asked: Any) -> Json:
+    return answer(post(api, "/v1/sessions/s-1/prompts", {"budget": 8000, "wait": 30, **asked}))
+
+
+def test_a_compile_that_waits_answers_with_the_prompt(api: httpx2.Client) -> None:
+    append(api, event("what is the weather?"))
+    told = compiled(api)
+    assert (told["session"], told["version"], told["format"]) == ("s-1", 1, "openai")
+    assert told["payload"]["messages"][-1]["role"] == "user"
+    assert "what is the weather?" in json.dumps(told["payload"])
+    assert 0 < told["tokens"] <= 8000
+
+
+def test_the_same_request_at_the_same_head_is_the_same_prompt(api: httpx2.Client) -> None:
+    append(api, event())
+    first = compiled(api)
+    assert compiled(api)["id"] == first["id"]
+    append(api, event("more"))
+    assert compiled(api)["version"] == 2
+
+
+def test_a_fresh_compile_makes_a_new_version(api: httpx2.Client) -> None:
+    append(api, event())
+    first = compiled(api)
+    again = compiled(api, fresh=True)
+    assert again["id"] != first["id"]
+    assert again["version"] == 2
+
+
+def test_a_compile_that_does_not_wait_answers_with_a_job(api: httpx2.Client) -> None:
+    append(api, event())
+    job = answer(post(api, "/v1/sessions/s-1/prompts", {"budget": 8000}), 202)
+    assert job["session"] == "s-1"
+    assert job["status"] in ("queued", "running", "done")
+    assert answer(api.get(f"/v1/jobs/{job['id']}"))["id"] == job["id"]
+
+
+def test_a_prompt_can_be_had_again_with_its_report_and_its_place_in_the_list(api: httpx2.Client) -> None:
+    append(api, event())
+    made = compiled(api)
+    assert answer(api.get(f"/v1/prompts/{made['id']}"))["payload"] == made["payload"]
+    assert answer(api.get(f"/v1/prompts/{made['id']}/report")) == made["report"]
+    (listed,) = answer(api.get("/v1/sessions/s-1/prompts"))["prompts"]
+    assert (listed["id"], listed["content_hash"]) == (made["id"], made["content_hash"])
+
+
+def test_a_replay_is_identical(api: httpx2.Client) -> None:
+    append(api, event())
+    made = compiled(api)
+    told = answer(api.post(f"/v1/prompts/{made['id']}/replay"))
+    assert told["identical"] is True
+    assert told["replayed_hash"] == told["content_hash"] == made["content_hash"]
+    assert told["first_difference"] is None
+
+
+@pytest.mark.parametrize(("format", "keys"), [("anthropic", {"messages"}), ("text", {"text"})])
+def test_another_format_is_derived_on_request(api: httpx2.Client, format: str, keys: set[str]) -> None:
+    append(api, event("what is the weather?"))
+    made = compiled(api)
+    told = answer(api.get(f"/v1/prompts/{made['id']}", params={"format": format}))
+    assert told["derived"] is True
+    assert told["format"] == format
+    assert keys <= told["payload"].keys()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/v1/prompts/none", "unknown_snapshot"),
+        ("GET", "/v1/prompts/none/report", "unknown_snapshot"),
+        ("POST", "/v1/prompts/none/replay", "unknown_snapshot"),
+        ("GET", "/v1/jobs/none", "unknown_job"),
+    ],
+)
+def test_what_was_never_made_is_unknown(api: httpx2.Client, method: str, path: str, code: str) -> None:
+    refused(api.request(method, path), 404, code)
+
+
+# --- documents and the rest -------------------------------------------------------------------------------------------
+
+
+def test_a_document_is_kept_and_sliced_by_characters(api: httpx2.Client) -> None:
+    text = "# 城市\n\n👩‍👩‍👧 家\r\n" * 40
+    told = answer(api.put("/v1/sessions/s-1/documents/notes.md", content=text.encode()), 201)
+    assert (told["document_id"], told["size"], told["seq"]) == ("notes.md", len(text.encode()), 1)
+    whole = api.get("/v1/sessions/s-1/documents/notes.md")
+    assert whole.content.decode() == text
+    piece = api.get("/v1/sessions/s-1/documents/notes.md", params={"from": 3, "to": 12})
+    assert piece.content.decode() == text[3:12]
+    assert [one["kind"] for one in log_of(api)] == ["document.attached"]
+
+
+def test_a_document_that_nobody_sent_is_unknown(api: httpx2.Client) -> None:
+    append(api, event())
+    refused(api.get("/v1/sessions/s-1/documents/none"), 404, "unknown_document")
+
+
+@pytest.mark.parametrize("path", ["/v1/nothing", "/v2/sessions", "/v1/sessions/s-1"])
+def test_an_unknown_address_is_not_found(api: httpx2.Client, path: str) -> None:
+    assert answer(api.get(path), 404)["title"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_healthy_server_says_so(api: httpx2.Client, path: str) -> None:
+    assert answer(api.get(path))["status"] == "ok"
+
+
+def test_the_client_understands_both(api: httpx2.Client, request: pytest.FixtureRequest) -> None:
+    transport = FakeServer() if "fake" in request.node.name else None
+    with Client(str(api.base_url), transport=transport) as client:
+        session = client.session("s-1", subject="u-1", mode="react", model="gpt-4o")
+        session.user("what is the weather?")
+        prompt = session.compile(budget=8000).result(timeout=30)
+        assert "what is the weather?" in json.dumps(prompt.messages)
+        assert client.prompt(prompt.id).version == 1

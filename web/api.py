@@ -1,0 +1,172 @@
+"""The endpoints. Each reads what came, asks the engine once, and sends the answer as it is."""
+
+from collections.abc import Iterable
+from contextlib import closing
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from web import compiles, models
+from web.access import Callers, Engines
+from web.bodies import Reply, json_object, spool
+from web.openapi import takes, takes_text
+from web.parameters import (
+    AsFormat,
+    Cursor,
+    DocumentId,
+    IfNoneMatch,
+    JobId,
+    JsonBytes,
+    Limit,
+    PromptId,
+    Seq,
+    SessionId,
+    StreamName,
+    batch_in,
+    text_type,
+    wait_in,
+)  # fmt: skip
+
+_PIECE = 1 << 16
+
+api = APIRouter(prefix="/v1")
+
+
+# --- the log ---------------------------------------------------------------------------------------------------------
+
+
+@api.post(
+    "/sessions/{session}/events", tags=["log"], status_code=201, response_model=models.Appended,
+    openapi_extra=takes(models.NewEvent, models.NewEvents),
+)  # fmt: skip
+def append(
+    session: SessionId,
+    body: JsonBytes,
+    engine: Engines,
+    caller: Callers,
+    expected_seq: Annotated[int | None, Query(ge=0, description="refuse unless the session's head is this")] = None,
+) -> Reply:
+    """Append one event or a batch. The same `event_id` with the same content again is no second event."""
+    wire, expected = batch_in(json_object(body), expected_seq)
+    return Reply(engine.append(caller.tenant, session, wire, expected, caller.may_loosen), 201)
+
+
+@api.get("/sessions", tags=["log"], response_model=models.Sessions)
+def sessions(engine: Engines, caller: Callers, limit: Limit = 100, after: Cursor = None) -> Reply:
+    """The sessions, newest first."""
+    return Reply(engine.sessions(caller.tenant, limit, after))
+
+
+@api.get("/sessions/{session}/events", tags=["log"], response_model=models.Events)
+def events(
+    session: SessionId, engine: Engines, caller: Callers, after: Seq = 0, limit: Limit = 200,
+    stream: StreamName = "session",
+) -> Reply:  # fmt: skip
+    """The events of a session behind a seq, in order; of its subject or its audit stream on request."""
+    return Reply(engine.events(caller.tenant, session, stream, after, limit))
+
+
+@api.get("/sessions/{session}/state", tags=["log"], response_model=models.State)
+def state(session: SessionId, engine: Engines, caller: Callers) -> Reply:
+    """What a restarted agent needs to go on: slots, plan, open calls, anchors."""
+    return Reply(engine.state(caller.tenant, session))
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------
+
+
+@api.post(
+    "/sessions/{session}/prompts", tags=["prompts"], response_model=models.Prompt,
+    responses={202: {"model": models.Job, "description": "Not done within `wait`; `Location` names the job"}},
+    openapi_extra=takes(models.NewPrompt),
+)  # fmt: skip
+async def compile_prompt(session: SessionId, body: JsonBytes, engine: Engines, caller: Callers) -> Response:
+    """Compile a prompt. With `wait` the answer is the prompt if it is done by then, otherwise a job to ask for."""
+    asked = await run_in_threadpool(json_object, body)
+    seconds = wait_in(asked)
+    return await compiles.ask(engine, caller.tenant, session, asked, seconds)
+
+
+@api.get("/jobs/{job}", tags=["prompts"], response_model=models.Job)
+def job(job: JobId, engine: Engines, caller: Callers) -> Reply:
+    """How far a compile is."""
+    return Reply(engine.job(caller.tenant, job))
+
+
+@api.get("/sessions/{session}/prompts", tags=["prompts"], response_model=models.Prompts)
+def prompts(
+    session: SessionId, engine: Engines, caller: Callers, limit: Limit = 100, after: Cursor = None
+) -> Reply:  # fmt: skip
+    """The prompts of a session, newest first."""
+    return Reply(engine.prompts(caller.tenant, session, limit, after))
+
+
+@api.get(
+    "/prompts/{prompt}", tags=["prompts"], response_model=models.Prompt,
+    responses={304: {"description": "`If-None-Match` names it: it has not changed"}},
+)  # fmt: skip
+def prompt(
+    prompt: PromptId, engine: Engines, caller: Callers, format: AsFormat = None, if_none_match: IfNoneMatch = None
+) -> Response:
+    """A prompt, in the format it was compiled for or derived in another."""
+    return compiles.cached(engine.prompt(caller.tenant, prompt, format), if_none_match)
+
+
+@api.get("/prompts/{prompt}/report", tags=["prompts"], response_model=models.Report)
+def report(prompt: PromptId, engine: Engines, caller: Callers) -> Reply:
+    """Where every unit and item went, and why."""
+    return Reply(engine.report(caller.tenant, prompt))
+
+
+@api.post("/prompts/{prompt}/replay", tags=["prompts"], response_model=models.Replay)
+def replay(prompt: PromptId, engine: Engines, caller: Callers) -> Reply:
+    """Compile it again from the log and compare the bytes."""
+    return Reply(engine.replay(caller.tenant, prompt))
+
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+
+@api.put(
+    "/sessions/{session}/documents/{document}", tags=["documents"], status_code=201, response_model=models.Document,
+    openapi_extra=takes_text(),
+)  # fmt: skip
+async def put_document(
+    request: Request,
+    session: SessionId,
+    document: DocumentId,
+    engine: Engines,
+    caller: Callers,
+    title: Annotated[str | None, Query(max_length=500)] = None,
+    source: Annotated[str | None, Query(max_length=500, description="where it comes from, as a URL")] = None,
+) -> Reply:
+    """Upload a text or Markdown document, up to 64 MiB; it is kept once per content and cut into chunks."""
+    media_type = text_type(request.headers.get("content-type"))
+    with closing(await spool(request)) as file:
+        pieces: Iterable[bytes] = iter(partial(file.read, _PIECE), b"")
+        return Reply(
+            await run_in_threadpool(
+                engine.put_document, caller.tenant, session, document, pieces, title, source, media_type
+            ),
+            201,
+        )
+
+
+@api.get(
+    "/sessions/{session}/documents/{document}", tags=["documents"], response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "The text"}},
+)  # fmt: skip
+def get_document(
+    session: SessionId,
+    document: DocumentId,
+    engine: Engines,
+    caller: Callers,
+    start: Annotated[int, Query(alias="from", ge=0, description="first character")] = 0,
+    end: Annotated[int | None, Query(alias="to", ge=0, description="the character after the last")] = None,
+) -> Response:
+    """The text of a document, or a slice of it by character offsets."""
+    text = engine.get_document(caller.tenant, session, document, start, end)
+    return Response(text.encode(), media_type="text/plain; charset=utf-8")

@@ -1,0 +1,42 @@
+"""The web application: `create_app` puts the gate, the endpoints and the problems together."""
+
+from fastapi import FastAPI
+
+from web import openapi, problems
+from web.api import api
+from web.gate import Gate
+from web.health import health
+from web.live import live
+from web.reference import reference
+from workers.engine import Engine
+from workers.settings import Settings
+
+VERSION = "1"
+"""Of the interface, as in /v1."""
+
+
+def create_app(engine: Engine, settings: Settings) -> FastAPI:
+    """The engine's interface over HTTP. Whoever starts it starts and stops the engine too."""
+    app = assemble()
+    app.state.engine = engine
+    app.state.settings = settings
+    return app
+
+
+def assemble() -> FastAPI:
+    """The application without its engine: enough to describe itself."""
+    app = FastAPI(
+        title="promptctx",
+        version=VERSION,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+        responses=openapi.REFUSED,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    for router in (api, live, health, reference):
+        app.include_router(router)
+    problems.install(app)
+    app.add_middleware(Gate)
+    app.openapi = lambda: openapi.describe(app)  # type: ignore[method-assign]
+    return app
