@@ -13,7 +13,7 @@ from domain.requests import CompileRequest, parse_request
 from domain.snapshots import Layout, Prompt
 from domain.sources import SourceResult
 from domain.state import ContextState, fold
-from domain.windows import MemoryHistory, read_history
+from domain.windows import MemoryHistory, Shallow, read_history
 from workers.tokens import Tokens
 
 EPOCH = 1_800_000_000_000_000
@@ -143,6 +143,7 @@ def compiled_from(
     as_of: int | None = None,
     query: str | None = None,
     factor: float = 1.0,
+    deep: bool = False,
     **asked: Any,
 ) -> Prompt:
     """As `compiled`, from the states of session, subject, tenant and parent sessions."""
@@ -150,17 +151,26 @@ def compiled_from(
     request = parse_request({"budget": 100_000, **asked})
     count = counter(request, factor)
     plan = prepare(session, request, count)
-    history = read_history(
-        MemoryHistory(session, count), session, count, plan.limit, locale=plan.locale, model=plan.model
-    )
-    context = Context(
-        session,
-        history,
-        subject,
-        tenant,
-        tuple(parents),
-        sources,
-        as_of=max(state.progress.recorded_at for state in states) if as_of is None else as_of,
-        query=anchor_text(session) if query is None else query,
-    )
-    return compile_prompt(context, request, parent, count, plan)
+    before = parent or Layout()
+
+    def compile_with(deep: bool) -> Prompt:
+        history = read_history(
+            MemoryHistory(session, count),
+            session,
+            count,
+            plan.limit,
+            locale=plan.locale,
+            model=plan.model,
+            cut=before.cut,
+            kept=before.kept,
+            deep=deep,
+        )
+        at = max(state.progress.recorded_at for state in states) if as_of is None else as_of
+        words = anchor_text(session) if query is None else query
+        context = Context(session, history, subject, tenant, tuple(parents), sources, at, words)
+        return compile_prompt(context, request, parent, count, plan)
+
+    try:
+        return compile_with(deep=deep)
+    except Shallow:
+        return compile_with(deep=True)

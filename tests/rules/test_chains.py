@@ -1,0 +1,106 @@
+"""Prompts of one view follow each other: what a layout carries on, and what makes it stale."""
+
+from collections.abc import Iterator
+
+from checkers import seen
+from histories import Log, World, compiled, compiled_from
+from hypothesis import given
+from hypothesis import strategies as st
+from soundness import assert_sound
+from test_same_inputs_same_bytes import states
+from worlds import benign, examples, formats, logs, texts
+
+from domain.errors import ContextOverflow
+from domain.snapshots import Layout, Prompt
+
+tight = st.sampled_from([250, 400, 600, 900, 1500])
+
+
+def cuts(log: Log) -> Iterator[Log]:
+    """The log as it was whenever an agent would have asked for a prompt."""
+    for event in log.events:
+        if event.kind in ("user.input", "tool.result"):
+            yield log.upto(event.seq)
+
+
+def chain(log: Log, **asked: object) -> Iterator[tuple[Log, Prompt]]:
+    parent: Layout | None = None
+    for part in cuts(log):
+        try:
+            prompt = compiled(part, parent=parent, **asked)
+        except ContextOverflow:
+            continue
+        yield part, prompt
+        parent = prompt.layout
+
+
+@examples(40)
+@given(logs(texts), formats, tight)
+def test_every_prompt_of_a_chain_is_sound(log: Log, target: str, budget: int) -> None:
+    for part, prompt in chain(log, format=target, budget=budget):
+        assert_sound(World(part), prompt, target, "zh")
+
+
+@examples(40)
+@given(logs(texts), formats, tight)
+def test_reading_no_more_than_needed_changes_no_byte(log: Log, target: str, budget: int) -> None:
+    parent: Layout | None = None
+    for part in cuts(log):
+        asked = {"format": target, "budget": budget}
+        try:
+            prompt = compiled(part, parent=parent, **asked)
+        except ContextOverflow:
+            continue
+        deep = compiled_from(states(World(part)), parent, deep=True, **asked)
+        assert prompt.payload == deep.payload
+        assert prompt.layout == deep.layout
+        parent = prompt.layout
+
+
+@examples(40)
+@given(logs(benign), formats, tight)
+def test_between_two_trims_each_prompt_begins_with_the_one_before(log: Log, target: str, budget: int) -> None:
+    """What stands before the tail stays: a provider's cache keeps hitting."""
+    before: Prompt | None = None
+    for _, prompt in chain(log, format=target, budget=budget, overrides={"reinforce_rules": False}):
+        if before and prompt.layout.trims == before.layout.trims and same_frame(before, prompt):
+            old, new = stable(before, target), stable(prompt, target)
+            assert new[: len(old)] == old
+        before = prompt
+
+
+def same_frame(one: Prompt, two: Prompt) -> bool:
+    """Whether neither the system message, nor what is protected, nor a call that waits has changed."""
+    return _frame(one) == _frame(two) and "pending" not in str(one.payload) and "等待结果" not in str(one.payload)
+
+
+def _frame(prompt: Prompt) -> object:
+    system = [message for message in prompt.messages if message.zone in ("anchor_system", "few_shot", "pinned")]
+    return system, prompt.layout.anchors[0]
+
+
+def stable(prompt: Prompt, target: str) -> list[object]:
+    """All that stands before the tail, but for the newest answers and the system message."""
+    things = [one for one in seen(prompt.payload, target) if "参考资料" not in one.text]
+    return things[:-1]
+
+
+@examples(60)
+@given(logs(texts), formats, tight)
+def test_a_trim_makes_the_prompt_smaller_than_what_it_cut(log: Log, target: str, budget: int) -> None:
+    for part, prompt in chain(log, format=target, budget=budget):
+        trim = prompt.report["trim"]
+        assert len(trim["rolled_back"]) < 5
+        for entry in prompt.report["units"]:
+            if entry["disposition"] == "summarized":
+                assert entry["after"] < entry["tokens"], "a summary longer than its source"
+                assert entry["events"], "a summary of nothing"
+        if trim["strategy"] == "none":
+            continue
+        whole = compiled(part, format=target, budget=10**6)
+        assert history_tokens(prompt) < history_tokens(whole)
+
+
+def history_tokens(prompt: Prompt) -> int:
+    zones = ("window", "anchor_business", "pinned", "summary")
+    return sum(prompt.report["zones"].get(zone, 0) for zone in zones)
