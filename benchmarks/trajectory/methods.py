@@ -69,9 +69,10 @@ class Method(Protocol):
 class Promptctx:
     """The pure compile, in the session's own mode, with the layout carried from turn to turn as a view does it."""
 
+    name = "promptctx"
     carries = True
 
-    def __init__(self, name: str = "promptctx", low_water: float | None = None) -> None:
+    def __init__(self, name: str = name, low_water: float | None = None) -> None:
         self.name = name
         self.version = f"compiler {COMPILER}"
         self.low_water = LOW_WATER if low_water is None else low_water

@@ -194,7 +194,7 @@ def _shared_text(old: WireMessage, new: WireMessage, count: Callable[[str], int]
 
 @dataclass(slots=True)
 class PrefixBound:
-    """How much of a prompt a perfect policy with this water mark could reuse, unit by unit.
+    """How much of a prompt can be reused when whole units are kept as long as they fit and cut to a water mark.
 
     It keeps every unit until the next one does not fit, and then cuts whole units from the front until no more than
     `low_water` of the room is held. A prompt that fits reuses all of the one before it; after a cut only what stands

@@ -3,47 +3,63 @@
 from collections.abc import Iterable, Sequence
 
 from benchmarks.trajectory.measuring import Miss, Results, budgets
-from benchmarks.trajectory.methods import Method
+from benchmarks.trajectory.methods import Compiled, Method
 from benchmarks.trajectory.scoring import Earlier, WireMessage, standing, text_of
-from benchmarks.trajectory.sessions import Session
+from benchmarks.trajectory.sessions import Session, Turn
 from domain.rendering.openai import count_message
 
 OPENING = 120
 """Characters of a message of the history that are shown."""
 
+VERBATIM = 600
+"""Characters of a message of the prompt that are shown when it is one of the history as it came."""
+
 
 def prompt(sessions: Iterable[Session], method: Method, asked: str) -> str:
     """The prompt that `SESSION,SEQ,CELL` names: of the first session whose id holds SESSION, before the assistant
     message at SEQ (the next one with calls)."""
-    name, _, rest = asked.partition(",")
-    place, _, cell = rest.partition(",")
+    name, place, cell = (*asked.split(","), "", "")[:3]
     for session in sessions:
         budget = budgets(session).get(cell)
-        if name not in session.id or budget is None:
+        if name not in session.id or budget is None or not place.isdigit():
             continue
         run, earlier = method.begin(session, budget), Earlier()
         for turn in session.turns():
             compiled = run.compile(turn)
-            if turn.seq < int(place):
-                continue
-            for message in turn.messages:
-                earlier.add(text_of(message))
-            needed = earlier.needed(turn.calls)
-            texts = [text_of(message) for message in compiled.messages]
-            after = turn.base + sum(count_message(message, session.count.text) for message in compiled.messages)
-            rows = [
-                f"## {session.id}, before the message at seq {turn.seq}, budget {budget} ({cell})",
-                f"\n### Before: {len(turn.messages)} messages, {turn.tokens} tokens\n",
-                *map(_brief, turn.messages),
-                f"\n### After: {len(compiled.messages)} messages, {after} tokens\n",
-                *map(_whole, compiled.messages),
-                "\n### The next call\n",
-                *turn.calls,
-                "",
-                *(f"- {value!r}: {standing(value, context, texts)}" for value, context in needed.items()),
-            ]
-            return "\n".join(rows)
-    return f"No turn {asked!r}: SESSION,SEQ,CELL with a session that has this cell."
+            if turn.seq >= int(place):
+                for message in turn.messages:
+                    earlier.add(text_of(message))
+                title = f"{session.id}, before the message at seq {turn.seq}, budget {budget} ({cell})"
+                return "\n".join(
+                    [title, *_before_and_after(session, turn, compiled), *_needed(turn, compiled, earlier)]
+                )
+    return f"No turn {asked!r}: say SESSION,SEQ,CELL with a session that has this cell."
+
+
+def _before_and_after(session: Session, turn: Turn, compiled: Compiled) -> list[str]:
+    """All messages of the history in brief, then the prompt: whole where it was made, in brief where it is verbatim."""
+    count = session.count.text
+    after = turn.base + sum(count_message(message, count) for message in compiled.messages)
+    rows = [f"\nBEFORE: {len(turn.messages)} messages, {turn.tokens} tokens\n", *map(_brief, turn.messages)]
+    rows.append(f"\nAFTER: {len(compiled.messages)} messages, {after} tokens\n")
+    for message in compiled.messages:
+        if message in turn.messages:
+            rows.append(
+                f"[{message['role']}] as it came, {count_message(message, count)} tokens\n{_opening(message)}\n"
+            )
+        else:
+            text, system = text_of(message), turn.system or ""
+            if system and text.startswith(system):
+                text = f"(the system prompt as it came, {count(system)} tokens){text[len(system) :]}"
+            rows.append(f"[{message['role']}]\n{text}\n")
+    return rows
+
+
+def _needed(turn: Turn, compiled: Compiled, earlier: Earlier) -> list[str]:
+    texts = [text_of(message) for message in compiled.messages]
+    needed = earlier.needed(turn.calls)
+    rows = [f"- {value!r}: {standing(value, context, texts)}" for value, context in needed.items()]
+    return ["THE NEXT CALL\n", *turn.calls, "", *rows]
 
 
 def _brief(message: WireMessage) -> str:
@@ -51,8 +67,10 @@ def _brief(message: WireMessage) -> str:
     return f"- {message['role']}: {text[:OPENING]}{'…' if len(text) > OPENING else ''}"
 
 
-def _whole(message: WireMessage) -> str:
-    return f"[{message['role']}]\n{text_of(message)}\n"
+def _opening(message: WireMessage) -> str:
+    text = text_of(message)
+    more = len(text) - VERBATIM
+    return text if more <= 0 else f"{text[:VERBATIM]}… ({more} characters more)"
 
 
 def misses(results: Results, method: str, most: int) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.trajectories import main
 from benchmarks.trajectory.measuring import budgets, cell, measure, planned
 from benchmarks.trajectory.methods import Compiled, LastN, Promptctx, Run
 from benchmarks.trajectory.peer_side.serve import count_message as count_in_a_peer
@@ -400,6 +401,30 @@ def test_a_sampled_run_on_real_logs_has_every_number_and_no_broken_rule(corpus: 
             assert found["ms_p50"] > 0
     assert "25%" in report["methods"]["promptctx"]["sources"]["tau-bench"]
     assert "stood:" in told
+
+
+def test_a_method_that_nobody_knows_is_named_with_those_that_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--methods", "last-m"])
+    assert "'last-m' is none of promptctx, last-n, langchain-trim" in capsys.readouterr().err
+
+
+def test_results_and_prompts_are_written_between_the_marks_of_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, page = log(tmp_path), tmp_path / "page.md"
+    marks = ("results", "sources", "curves", "misses 1", "prompt log,60,25%", "other")
+    page.write_text("".join(f"# {mark}\n<!-- begin {mark} -->\nold\n<!-- end -->\n" for mark in marks))
+    main(["--corpus", str(folder), "--methods", "promptctx", "--low-water", "0.5", "--doc", str(page)])
+    text = page.read_text()
+    assert text.count("old") == 1  # nothing is known about `other`
+    assert "| promptctx " in text
+    assert "| clerk | 25% |" in text
+    assert "| 0.5 |" in text
+    assert "BEFORE: " in text
+    assert "AFTER: " in text
+    assert "'TCK-90210': grounded" in text
+    assert "promptctx@0.5" in capsys.readouterr().out
 
 
 @pytest.mark.corpus
