@@ -60,8 +60,9 @@ def load(folder: Path) -> Corpus:
     cases: list[Case] = []
     skipped: list[tuple[str, str]] = []
     unsupported: set[str] = set()
+    told: set[Path] = set()
     for found in scan(folder):
-        path = found.path.relative_to(folder)
+        told.add(path := found.path.relative_to(folder))
         source = path.parts[0] if len(path.parts) > 1 else folder.name
         if isinstance(found, Skipped):
             skipped.append((str(path), found.reason))
@@ -69,6 +70,10 @@ def load(folder: Path) -> Corpus:
                 unsupported.add(source)
         else:
             cases.append(_case(found, source))
+    files = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    skipped += [
+        (str(path), "no importer mentioned it") for path in files if path not in told and ".git" not in path.parts
+    ]
     return Corpus(tuple(cases), tuple(_sources(folder, cases, unsupported)), tuple(skipped))
 
 
