@@ -68,7 +68,7 @@ def test_bad_documents_are_refused_and_leave_no_trace(
     with pytest.raises(InvalidRequest):
         engine.put_document(tenant, "s", "../d", [b"x"])
     with pytest.raises(InvalidRequest):
-        engine.put_document(tenant, "s", "d", [b"x"], title="t" * 501)
+        engine.put_document(tenant, "s", "d", [b"x"], title="t" * 1001)
     assert engine.sessions(tenant)["sessions"] == []
 
 

@@ -124,7 +124,7 @@ def test_f79_a_worker_that_lost_its_lease_writes_nothing(engine: Engine, tenant:
     assert project.project(engine.deps, tenant, stream, steal=True) is Outcome.DONE
     with database.write() as unit:
         assert not work.keep(unit, slow, 1)
-        assert not work.settle(unit, slow, 1)
+        assert work.settle(unit, slow, 1) is None
         assert not work.fail(unit, slow, {"message": "late"}, park=True)
 
 
@@ -151,7 +151,7 @@ def test_an_append_during_a_projection_is_due_again(engine: Engine, tenant: str,
     assert claimed is not None
     engine.append(tenant, "s", [said("b")])
     with database.write() as unit:
-        assert work.settle(unit, claimed, 1)
+        assert work.settle(unit, claimed, 1) == 2
         assert any(one.stream == stream for one in work.due(unit, 1000))
 
 

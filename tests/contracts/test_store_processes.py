@@ -82,7 +82,7 @@ def test_f09_a_crash_inside_a_batch_leaves_it_undone(
         claimed = work.claim(unit, tenant, row.number, "project", steal=True)
         assert claimed is not None
         assert claimed.attempts == 2
-        assert work.settle(unit, claimed, 0)
+        assert work.settle(unit, claimed, 0) == 1
     drain(engine)
     assert engine.verify(tenant, "s")["ok"]
 

@@ -18,7 +18,7 @@ from workers.engine import contexts, requests
 from workers.engine.audit import write_audit
 from workers.engine.contexts import Loaded, Pins, Reach
 from workers.engine.deps import Deps
-from workers.engine.leases import Fenced, Outcome, StreamParked, under
+from workers.engine.leases import Outcome, StreamParked, keep, settle, under
 from workers.engine.prompts import snapshot_about, snapshot_body, snapshot_id
 from workers.store import Unit, jobs, snapshots, streams, work
 from workers.store.jobs import JobRow
@@ -95,18 +95,17 @@ def _drain(deps: Deps, claimed: Claim, upto: int | None) -> Outcome:
             job = jobs.following(unit, claimed.tenant, claimed.stream, done)
         if job is None:
             with deps.database.write() as unit:
-                _held(work.settle(unit, claimed, done))
-            return Outcome.DONE
+                return settle(unit, claimed, done)
         pause = time.monotonic() > until or (upto is not None and job.number >= upto)
         last = pause or job.number >= claimed.wanted_seq
-        _run(deps, claimed, job, settle=last)
+        outcome = _run(deps, claimed, job, last=last)
         deps.signals.progressed()
         done = job.number
         if last:
-            return Outcome.MORE if job.number < claimed.wanted_seq else Outcome.DONE
+            return outcome
 
 
-def _run(deps: Deps, claimed: Claim, job: JobRow, *, settle: bool) -> None:
+def _run(deps: Deps, claimed: Claim, job: JobRow, *, last: bool) -> Outcome:
     """One job, to its end: a prompt or an error. Only an outage of the database leaves it open."""
     while True:
         answer, compiled, error = None, None, None
@@ -121,7 +120,7 @@ def _run(deps: Deps, claimed: Claim, job: JobRow, *, settle: bool) -> None:
             logger.exception("compile failed", job=job.id)
             error = {"code": "internal_error", "message": f"{type(failed).__name__}: {failed}", "details": {}}
         try:
-            return _store(deps, claimed, job, answer, compiled, error, settle=settle)
+            return _store(deps, claimed, job, answer, compiled, error, last=last)
         except _ErasedMeanwhile:
             continue
 
@@ -160,16 +159,17 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
 
 def _store(
     deps: Deps, claimed: Claim, job: JobRow, answer: str | None, compiled: _Compiled | None, error: Json | None, *,
-    settle: bool,
-) -> None:  # fmt: skip
+    last: bool,
+) -> Outcome:  # fmt: skip
     now = deps.clock.now()
     with deps.database.write() as unit:
-        _held(work.settle(unit, claimed, job.number) if settle else work.keep(unit, claimed, job.number))
+        outcome = (settle if last else keep)(unit, claimed, job.number)
         if compiled is not None:
             if contexts.erased_since(unit, job.tenant, compiled.loaded):
                 raise _ErasedMeanwhile
             answer = _store_snapshot(unit, job, compiled, now)
         jobs.finish(unit, job, answer, error, now)
+    return outcome
 
 
 def _store_snapshot(unit: Unit, job: JobRow, compiled: _Compiled, now: int) -> str:
@@ -196,8 +196,3 @@ def _store_snapshot(unit: Unit, job: JobRow, compiled: _Compiled, now: int) -> s
     snapshots.put(unit, row, job.key if first is None else None, compiled.content)
     write_audit(unit, home, row, prompt, compiled.loaded.context.session, compiled.before, now)
     return row.id
-
-
-def _held(still_mine: bool) -> None:
-    if not still_mine:
-        raise Fenced

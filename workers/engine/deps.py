@@ -14,13 +14,20 @@ from workers.tokens import Tokens
 
 
 class Ringer(Protocol):
-    """The doorbell: best effort, after the commit. A lost ring costs seconds, since the work row is the queue."""
+    """The doorbell: best effort, after the commit. A lost ring costs seconds, since the work row is the queue.
+
+    `at_once` tells that the work is done when the ring returns.
+    """
+
+    at_once: bool
 
     def ring(self, tenant: str, stream: int, kind: str) -> None: ...
 
 
 class Silence:
     """Rings nobody; whoever uses it drains or sweeps by hand."""
+
+    at_once = False
 
     def ring(self, tenant: str, stream: int, kind: str) -> None:
         pass

@@ -8,7 +8,7 @@ import structlog
 
 from domain.errors import StoreUnavailable
 from workers.engine.deps import Deps
-from workers.store import work
+from workers.store import Unit, work
 from workers.store.work import Claim
 
 logger = structlog.get_logger(__name__)
@@ -57,6 +57,21 @@ def under(deps: Deps, claimed: Claim, body: Callable[[Deps, Claim], Outcome]) ->
         told = {"message": f"{type(error).__name__}: {error}", "seq": None}
         _record(deps, claimed, told, park=claimed.attempts >= work.MAX_ATTEMPTS)
     return Outcome.IDLE
+
+
+def settle(unit: Unit, claimed: Claim, done: int) -> Outcome:
+    """Let the lease go, inside the unit that wrote what was done."""
+    wanted = work.settle(unit, claimed, done)
+    if wanted is None:
+        raise Fenced
+    return Outcome.MORE if wanted > done else Outcome.DONE
+
+
+def keep(unit: Unit, claimed: Claim, done: int) -> Outcome:
+    """Hold the lease on, inside the unit that wrote what was done so far."""
+    if not work.keep(unit, claimed, done):
+        raise Fenced
+    return Outcome.MORE
 
 
 def _record(deps: Deps, claimed: Claim, error: dict[str, Any], *, park: bool) -> None:

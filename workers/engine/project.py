@@ -14,7 +14,7 @@ from domain.state import ContextState, lookups
 from workers.engine import refold
 from workers.engine.deps import Deps
 from workers.engine.folding import fold_into
-from workers.engine.leases import Fenced, Outcome, Parked, StreamParked, under
+from workers.engine.leases import Fenced, Outcome, Parked, StreamParked, keep, settle, under
 from workers.engine.states import StateKey
 from workers.store import Unit, log, models, work
 from workers.store.models import Checkpoint
@@ -82,12 +82,11 @@ def _drain(deps: Deps, claimed: Claim) -> Outcome:
         if batch.refolds:
             refold.refold(deps, claimed, batch.checkpoint)
             continue
-        full = len(batch.events) == BATCH
-        pause = full and time.monotonic() > until
-        _write(deps, claimed, batch, settle=not full or pause)
+        last = len(batch.events) < BATCH or time.monotonic() > until
+        outcome = _write(deps, claimed, batch, last=last)
         deps.signals.progressed()
-        if not full or pause:
-            return Outcome.MORE if pause else Outcome.DONE
+        if last:
+            return outcome
 
 
 def _read(deps: Deps, unit: Unit, claimed: Claim) -> _Batch:
@@ -110,7 +109,7 @@ def _read(deps: Deps, unit: Unit, claimed: Claim) -> _Batch:
     return _Batch(checkpoint, events, state, refolds=False)
 
 
-def _write(deps: Deps, claimed: Claim, batch: _Batch, *, settle: bool) -> None:
+def _write(deps: Deps, claimed: Claim, batch: _Batch, *, last: bool) -> Outcome:
     checkpoint, events, state = batch.checkpoint, batch.events, batch.state
     tenant, stream = claimed.tenant, claimed.stream
     try:
@@ -120,8 +119,8 @@ def _write(deps: Deps, claimed: Claim, batch: _Batch, *, settle: bool) -> None:
         raise
     head = events[-1].seq if events else checkpoint.seq
     with deps.database.write() as unit:
-        done = work.settle(unit, claimed, head) if settle else work.keep(unit, claimed, head)
-        if not done or (events and not models.advance(unit, tenant, stream, checkpoint, head)):
+        outcome = (settle if last else keep)(unit, claimed, head)
+        if events and not models.advance(unit, tenant, stream, checkpoint, head):
             raise Fenced
         first = min((state.tables[table][key].seq for table, key in dirty if table == "messages"), default=head)
         if first <= checkpoint.seq:
@@ -129,6 +128,7 @@ def _write(deps: Deps, claimed: Claim, batch: _Batch, *, settle: bool) -> None:
         models.save(unit, tenant, stream, checkpoint.generation, state, dirty)
     if events:
         deps.states.put(StateKey(tenant, stream, checkpoint.generation, head), state)
+    return outcome
 
 
 def _write_before(deps: Deps, claimed: Claim, batch: _Batch, poison: Parked) -> None:
@@ -139,4 +139,4 @@ def _write_before(deps: Deps, claimed: Claim, batch: _Batch, poison: Parked) -> 
     with deps.database.read() as unit:
         checkpoint = batch.checkpoint
         state = models.load(unit, claimed.tenant, claimed.stream, checkpoint.generation, lookups(good))
-    _write(deps, claimed, _Batch(checkpoint, good, state, refolds=False), settle=False)
+    _write(deps, claimed, _Batch(checkpoint, good, state, refolds=False), last=False)

@@ -10,7 +10,7 @@ from domain.canonical import content_hash
 from domain.counting import Counter
 from domain.errors import ContextOverflow, InvalidRequest, SnapshotRedacted, UnknownSnapshot
 from domain.rendering.neutral import Neutral
-from domain.requests import Format
+from domain.requests import CompileRequest, Format
 from domain.rows import Tool, dump_row, load_row
 from domain.snapshots import COMPILER, Prompt
 from workers.clock import format_time
@@ -117,7 +117,7 @@ def prompt(deps: Deps, tenant: str, prompt_id: str, target: str | None = None) -
         **_listed(row),
         "session": session,
         "payload": body["payload"],
-        "request": {**body["request"], "as_of": format_time(body["inputs"]["as_of"])},
+        "request": {**_request(body), "as_of": format_time(body["inputs"]["as_of"])},
         "inputs": {**body["inputs"], "as_of": format_time(body["inputs"]["as_of"])},
         "provenance": body["provenance"],
         "report": body["report"],
@@ -125,6 +125,10 @@ def prompt(deps: Deps, tenant: str, prompt_id: str, target: str | None = None) -
     }
     del shown["redacted"]
     return shown if target in (None, row.about["format"]) else {**shown, **_derived(deps, body, row, target)}
+
+
+def _request(body: Json) -> Json:
+    return CompileRequest.model_validate(body["request"]).model_dump(mode="json")
 
 
 def _derived(deps: Deps, body: Json, row: SnapshotRow, target: Any) -> Json:

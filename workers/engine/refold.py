@@ -9,8 +9,8 @@ from domain.history import effective
 from domain.state import ContextState, lookups
 from workers.engine.deps import Deps
 from workers.engine.folding import fold_into
-from workers.engine.leases import Fenced
-from workers.store import log, models, streams, work
+from workers.engine.leases import Fenced, keep
+from workers.store import log, models, streams
 from workers.store.models import Checkpoint
 from workers.store.work import Claim
 
@@ -29,13 +29,14 @@ def refold(deps: Deps, claimed: Claim, checkpoint: Checkpoint) -> None:
         # What an interrupted refold left behind is of no use: the history may have changed again since.
         models.drop_generation(unit, tenant, stream, other_than=checkpoint.generation)
         models.begin(unit, tenant, stream)
-        _hold(work.keep(unit, claimed, checkpoint.seq))
+        keep(unit, claimed, checkpoint.seq)
     state = ContextState()
     for at in range(0, len(seqs), CHUNK):
         state = _fold_chunk(deps, claimed, checkpoint, generation, seqs[at : at + CHUNK], state)
     with deps.database.write() as unit:
-        _hold(work.keep(unit, claimed, head))
-        _hold(models.flip(unit, tenant, stream, checkpoint, generation, head))
+        keep(unit, claimed, head)
+        if not models.flip(unit, tenant, stream, checkpoint, generation, head):
+            raise Fenced
     with deps.database.write() as unit:
         models.drop_generation(unit, tenant, stream, other_than=generation)
 
@@ -51,11 +52,6 @@ def _fold_chunk(
         models.look_up(unit, tenant, stream, generation, state.tables, lookups(events))
     dirty = fold_into(state, events)
     with deps.database.write() as unit:
-        _hold(work.keep(unit, claimed, checkpoint.seq))
+        keep(unit, claimed, checkpoint.seq)
         models.save(unit, tenant, stream, generation, state, dirty)
     return state
-
-
-def _hold(still_mine: bool) -> None:
-    if not still_mine:
-        raise Fenced

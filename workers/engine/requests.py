@@ -74,6 +74,8 @@ def request_prompt(deps: Deps, tenant: str, session: str, body: Any, *, ring: bo
     row = _queue(deps, _job(deps, home, asked, pinned))
     if ring:
         deps.dispatcher.ring(tenant, home.number, "compile")
+        if deps.dispatcher.at_once:
+            return job(deps, tenant, row.id)
     return shown(row, session)
 
 

@@ -42,7 +42,7 @@ class Prepared:
         found = self._made.get(dialect)
         if found is None:
             compiled: Any = self._build(dialect).compile(dialect=_dialect(dialect))
-            literals = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
+            literals = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
             found = self._made[dialect] = str(compiled), literals
         return found
 
@@ -89,13 +89,14 @@ class Unit:
         return int(self.run(_NOW, {}).fetchone()[0])
 
 
-def _now_of(dialect: DialectName) -> sa.ClauseElement:
+def now_sql(dialect: DialectName, plus: int = 0) -> Any:
+    """The database's clock in microseconds, and so many more, inside a statement."""
     if dialect == "postgresql":
-        return sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)")
-    return sa.text("SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)")
+        return sa.literal_column(f"(CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) + {plus:d})")
+    return sa.literal_column(f"(CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + {plus:d})")
 
 
-_NOW = Prepared(_now_of)
+_NOW = Prepared(lambda dialect: sa.select(now_sql(dialect)))
 
 
 class Database:

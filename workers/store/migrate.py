@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def config() -> Config:
     return made
 
 
+@cache
 def newest() -> str:
     """The revision that this code needs."""
     return str(ScriptDirectory.from_config(config()).get_current_head())
@@ -38,9 +40,13 @@ def current(url: str) -> str | None:
     database = Database(url)
     try:
         with database.read() as unit:
-            return MigrationContext.configure(unit.connection).get_current_revision()
+            return revision(unit.connection)
     finally:
         database.dispose()
+
+
+def revision(connection: sa.Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
 
 
 def check(url: str) -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, case, func
 
 from domain.canonical import canonical_json, parse_json
-from workers.store.database import DialectName, Prepared, Unit, insert
+from workers.store.database import DialectName, Prepared, Unit, insert, now_sql
 from workers.store.tables import streams, work
 
 LEASE = 60_000_000
@@ -56,7 +56,7 @@ def _greatest(dialect: DialectName, left: Any, right: Any) -> Any:
 def _want(dialect: DialectName) -> sa.ClauseElement:
     statement = insert(work, dialect).values(
         tenant=bindparam("of_tenant"), stream=bindparam("of_stream"), kind=bindparam("of_kind"),
-        wanted_seq=bindparam("wanted"), done_seq=0, lease_no=0, leased=0, due_at=bindparam("due"), attempts=0,
+        wanted_seq=bindparam("wanted"), done_seq=0, lease_no=0, leased=0, due_at=now_sql(dialect), attempts=0,
     )  # fmt: skip
     new = statement.excluded
     # A row that is leased or pausing keeps its time; a parked one stays parked, visibly.
@@ -73,36 +73,46 @@ _WANT = Prepared(_want)
 
 
 def want(unit: Unit, tenant: str, stream: int, kind: str, seq: int) -> None:
-    """Ask for the stream to be worked on up to `seq`. Coalesces: a thousand appends make one row.
+    """Ask for the stream to be worked on up to `seq`. Coalesces: a thousand appends make one row."""
+    unit.run(_WANT, {"of_tenant": tenant, "of_stream": stream, "of_kind": kind, "wanted": seq})
 
-    A new row is due from the beginning of time: that is now on any clock.
-    """
-    unit.run(_WANT, {"of_tenant": tenant, "of_stream": stream, "of_kind": kind, "wanted": seq, "due": 0})
+
+_NEXT = Prepared(
+    lambda dialect: (
+        sa.update(work)
+        .where(*_mine())
+        .values(
+            wanted_seq=work.c.wanted_seq + 1,
+            due_at=case((work.c.parked_at.is_(None), func.coalesce(work.c.due_at, now_sql(dialect))), else_=None),
+        )
+        .returning(work.c.wanted_seq)
+    )
+)
 
 
 def want_next(unit: Unit, tenant: str, stream: int, kind: str) -> int:
     """Ask for one item more and return its number: the counter of a session's compile jobs."""
-    unit.run(_WANT, {"of_tenant": tenant, "of_stream": stream, "of_kind": kind, "wanted": 0, "due": 0})
-    due = case((work.c.parked_at.is_(None), func.coalesce(work.c.due_at, 0)), else_=None)
-    found = unit.execute(
-        sa.update(work)
-        .where(*_mine())
-        .values(wanted_seq=work.c.wanted_seq + 1, due_at=due)
-        .returning(work.c.wanted_seq),
-        {"of_tenant": tenant, "of_stream": stream, "of_kind": kind},
-    )
-    return int(found.scalar_one())
+    key = {"of_tenant": tenant, "of_stream": stream, "of_kind": kind}
+    found = unit.run(_NEXT, key).fetchone()
+    if found is None:
+        unit.run(_WANT, {**key, "wanted": 0})
+        found = unit.run(_NEXT, key).fetchone()
+    return int(found[0])
 
 
 def _claim(dialect: DialectName) -> sa.ClauseElement:
     key = (work.c.tenant, work.c.stream, work.c.kind)
     ready = sa.select(*key).where(
-        *_mine(work.c.parked_at.is_(None), work.c.wanted_seq > work.c.done_seq, work.c.due_at <= bindparam("due"))
+        *_mine(
+            work.c.parked_at.is_(None),
+            work.c.wanted_seq > work.c.done_seq,
+            work.c.due_at <= now_sql(dialect) + bindparam("ahead"),
+        )
     )
     return (
         sa.update(work)
         .where(sa.tuple_(*key).in_(ready.with_for_update(skip_locked=True)))
-        .values(lease_no=work.c.lease_no + 1, leased=1, attempts=work.c.attempts + 1, due_at=bindparam("until"))
+        .values(lease_no=work.c.lease_no + 1, leased=1, attempts=work.c.attempts + 1, due_at=now_sql(dialect, LEASE))
         .returning(work.c.lease_no, work.c.wanted_seq, work.c.done_seq, work.c.attempts)
     )
 
@@ -115,21 +125,19 @@ def claim(unit: Unit, tenant: str, stream: int, kind: str, *, steal: bool = Fals
 
     `steal` takes it from whoever holds it: they are fenced out and find that at their next write.
     """
-    now = unit.now()
-    key = {"of_tenant": tenant, "of_stream": stream, "of_kind": kind}
-    params = {**key, "due": _NEVER if steal else now, "until": now + LEASE}
+    params = {"of_tenant": tenant, "of_stream": stream, "of_kind": kind, "ahead": _EVER if steal else 0}
     found = unit.run(_CLAIM, params).fetchone()
     return Claim(tenant, stream, kind, *found) if found else None
 
 
-_NEVER = 2**62
+_EVER = 2**61
 
 
-def _held(more: dict[str, Any]) -> sa.ClauseElement:
+def _held(more: dict[str, Any]) -> sa.Update:
     return sa.update(work).where(*_mine(work.c.lease_no == bindparam("lease"))).values(more)
 
 
-_KEEP = Prepared(lambda dialect: _held({"done_seq": bindparam("done"), "due_at": bindparam("until")}))
+_KEEP = Prepared(lambda dialect: _held({"done_seq": bindparam("done"), "due_at": now_sql(dialect, LEASE)}))
 _SETTLE = Prepared(
     lambda dialect: _held(
         {
@@ -137,9 +145,9 @@ _SETTLE = Prepared(
             "leased": 0,
             "attempts": 0,
             "last_error": None,
-            "due_at": case((work.c.wanted_seq > bindparam("done"), 0), else_=None),
+            "due_at": case((work.c.wanted_seq > bindparam("done"), now_sql(dialect)), else_=None),
         }
-    )
+    ).returning(work.c.wanted_seq)
 )
 _FAIL = Prepared(
     lambda dialect: _held(
@@ -161,13 +169,17 @@ def _lease(claimed: Claim) -> dict[str, Any]:
 
 def keep(unit: Unit, claimed: Claim, done: int) -> bool:
     """Note progress and hold the lease on; false if the lease was lost, and then nothing may be written."""
-    params = {**_lease(claimed), "done": done, "until": unit.now() + LEASE}
-    return bool(unit.run(_KEEP, params).rowcount == 1)
+    return bool(unit.run(_KEEP, {**_lease(claimed), "done": done}).rowcount == 1)
 
 
-def settle(unit: Unit, claimed: Claim, done: int) -> bool:
-    """Note progress and let the lease go; the row is due again at once if more was wanted meanwhile."""
-    return bool(unit.run(_SETTLE, {**_lease(claimed), "done": done}).rowcount == 1)
+def settle(unit: Unit, claimed: Claim, done: int) -> int | None:
+    """Note progress and let the lease go; what is wanted by now, None if the lease was lost.
+
+    If that is more than was done the row is due again, and whoever settled must ring: the ring for it may have come
+    while the row was leased, and led to nothing.
+    """
+    found = unit.run(_SETTLE, {**_lease(claimed), "done": done}).fetchone()
+    return int(found[0]) if found else None
 
 
 def fail(unit: Unit, claimed: Claim, error: dict[str, Any], *, park: bool) -> bool:
@@ -208,12 +220,37 @@ def unpark(unit: Unit, tenant: str | None = None) -> int:
     statement = sa.update(work).where(work.c.parked_at.is_not(None))
     if tenant is not None:
         statement = statement.where(work.c.tenant == tenant)
-    return int(unit.execute(statement.values(parked_at=None, attempts=0, due_at=0)).rowcount)
+    return int(unit.execute(statement.values(parked_at=None, attempts=0, due_at=unit.now())).rowcount)
 
 
-def overview(unit: Unit) -> dict[str, int]:
-    """How much waits, how much is parked: what `health` tells."""
-    waiting = func.count(case((work.c.due_at <= unit.now(), 1)))
-    parked = func.count(work.c.parked_at)
-    found = unit.execute(sa.select(waiting, parked).select_from(work)).one()
-    return {"due": int(found[0]), "parked": int(found[1])}
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """How many rows are due and how many are parked, and for how many seconds the oldest due one waits."""
+
+    due: int
+    parked: int
+    oldest_seconds: float
+
+
+def overview(unit: Unit) -> Overview:
+    now = unit.now()
+    due = case((work.c.due_at <= now, work.c.due_at))
+    columns = (func.count(due), func.count(work.c.parked_at), func.min(due))
+    count, parked, oldest = unit.execute(sa.select(*columns).select_from(work)).one()
+    return Overview(int(count), int(parked), (now - oldest) / 1_000_000 if oldest is not None else 0.0)
+
+
+def parked(unit: Unit, limit: int) -> list[dict[str, Any]]:
+    """Parked rows with what stopped them, for a person to read."""
+    query = (
+        sa.select(work.c.tenant, streams.c.stream_id, work.c.kind, work.c.last_error)
+        .join(streams, streams.c.number == work.c.stream)
+        .where(work.c.parked_at.is_not(None))
+        .order_by(work.c.parked_at)
+        .limit(limit)
+    )
+    found = unit.execute(query)
+    return [
+        {"tenant": row.tenant, "stream": row.stream_id, "kind": row.kind, "error": parse_json(row.last_error or b"{}")}
+        for row in found
+    ]

@@ -1,0 +1,210 @@
+"""`python -m workers …`: what needs the store. Everything else goes over HTTP, with the client `promptctx`."""
+
+import argparse
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from domain.errors import PromptctxError
+from workers import assembly, telemetry
+from workers.settings import Settings, load_settings, masked
+from workers.store import migrate
+
+EVERY_QUEUE = "promptctx.compile,promptctx.project,promptctx.summarize,promptctx.maintenance"
+
+
+def main(argv: Sequence[str]) -> int:
+    if argv[:1] == ["demo"]:
+        # The demo plays both sides of the wire, and nothing else here does.
+        return int(importlib.import_module("workers.demo").main(argv[1:]))
+    asked = _parser().parse_args(argv)
+    try:
+        settings = load_settings()
+        telemetry.configure(settings.log_level)
+        code: int = asked.run(settings, asked)
+        return code
+    except PromptctxError as error:
+        if asked.debug:
+            raise
+        print(f"workers {asked.command}: {error.message}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+# --- servers and workers ----------------------------------------------------------------------------------------------
+
+
+def up(settings: Settings, asked: argparse.Namespace) -> int:
+    """The embedded server: migrates, serves, and does the work in threads of its own."""
+    migrate.upgrade(settings.database_url)
+    return _serve(settings, asked)
+
+
+def web(settings: Settings, asked: argparse.Namespace) -> int:
+    """The server alone: with the dispatcher celery, workers elsewhere do the work."""
+    migrate.check(settings.database_url)
+    return _serve(settings, asked)
+
+
+def _serve(settings: Settings, asked: argparse.Namespace) -> int:
+    import uvicorn
+
+    engine = assembly.build(settings)
+    try:
+        # By name: the web stands above the workers and imports them, never the other way round.
+        app = importlib.import_module("web.app").create_app(engine, settings)
+        host, port = asked.host or settings.host, settings.port if asked.port is None else asked.port
+        config = uvicorn.Config(app, host=host, port=port, log_level=settings.log_level.lower(), access_log=False)
+        bound = config.bind_socket()
+        address = f"[{host}]" if ":" in host else host
+        print(f"promptctx: http://{address}:{bound.getsockname()[1]} ({masked(settings.database_url)})", flush=True)
+        uvicorn.Server(config).run(sockets=[bound])
+    finally:
+        assembly.close(engine)
+    return 0
+
+
+def worker(settings: Settings, asked: argparse.Namespace) -> int:
+    """Does the work: as a Celery worker, or without a broker by looking for it in the database."""
+    migrate.check(settings.database_url)
+    if settings.dispatcher == "celery":
+        return _celery_worker(settings, asked)
+    engine = assembly.build(settings)
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    print("promptctx: working", flush=True)
+    stop.wait()
+    assembly.close(engine)
+    return 0
+
+
+def _celery_worker(settings: Settings, asked: argparse.Namespace) -> int:
+    # A stop lets running tasks end within the soft shutdown's time, and gives back the rest.
+    os.environ.setdefault("REMAP_SIGTERM", "SIGQUIT")
+    from workers.app import app
+
+    options = [
+        "worker",
+        f"--queues={asked.queues or EVERY_QUEUE}",
+        f"--concurrency={asked.concurrency}",
+        f"--pool={asked.pool}",
+        # Two workers of one name would fight for one control queue.
+        f"--hostname=promptctx-{uuid.uuid4().hex[:12]}@%h",
+        f"--loglevel={settings.log_level}",
+        "--without-gossip",
+        "--without-mingle",
+    ]
+    app.worker_main(options)
+    return 0
+
+
+# --- care -------------------------------------------------------------------------------------------------------------
+
+
+def migrations(settings: Settings, asked: argparse.Namespace) -> int:
+    if asked.check:
+        found = migrate.differences()
+        for difference in found:
+            print(f"workers migrate: the migrations don't make what the code expects: {difference}", file=sys.stderr)
+        return 1 if found else 0
+    migrate.upgrade(settings.database_url)
+    print(f"{masked(settings.database_url)} is at revision {migrate.current(settings.database_url)}")
+    return 0
+
+
+def sweep(settings: Settings, asked: argparse.Namespace) -> int:
+    migrate.check(settings.database_url)
+    engine = assembly.build(settings.model_copy(update={"dispatcher": "inline"}))
+    done = 0
+    while found := engine.sweep():
+        done += found
+    assembly.close(engine)
+    print(f"{done} pieces of work done")
+    return 0
+
+
+def verify(settings: Settings, asked: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+    migrate.check(settings.database_url)
+    engine = assembly.build(settings.model_copy(update={"dispatcher": "inline"}))
+    columns = (TextColumn("verifying"), TextColumn("{task.completed:,.0f} events"), TimeElapsedColumn())
+    screen = Console(stderr=True)
+    tenant = asked.tenant or ("default" if asked.session else None)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as shown:
+        task = shown.add_task("verify", total=None)
+        report = engine.verify(tenant, asked.session, lambda count: shown.advance(task, count))
+    assembly.close(engine)
+    if asked.json:
+        print(json.dumps(report))
+    else:
+        for problem in report["problems"]:
+            print(f"{problem['tenant']} {problem['stream']}: {problem['problem']}")
+        print(f"{report['events']:,} events in {report['streams']:,} streams: {'ok' if report['ok'] else 'NOT OK'}")
+    return 0 if report["ok"] else 1
+
+
+def doctor(settings: Settings, asked: argparse.Namespace) -> int:
+    from workers.doctor import examine
+
+    found = examine(settings)
+    if asked.json:
+        print(json.dumps(found))
+    else:
+        for name, value in found.items():
+            if name != "problems":
+                print(f"{name}: {json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value}")
+        for problem in found["problems"]:
+            print(f"problem: {problem}")
+        print("all well" if not found["problems"] else f"{len(found['problems'])} problems")
+    return 1 if found["problems"] else 0
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m workers", description="What needs the store of promptctx.")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[Settings, Any], int], about: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=about, description=about)
+        made.set_defaults(run=run)
+        return made
+
+    for name, run, about in (
+        ("up", up, "migrate and serve; the work is done in threads of this process"),
+        ("web", web, "serve; the work is done where the dispatcher says"),
+    ):
+        made = command(name, run, about)
+        made.add_argument("--host")
+        made.add_argument("--port", type=int, help="0 takes any free one")
+    made = command("worker", worker, "do the work: a Celery worker, or without a broker one that looks for it")
+    made.add_argument("--queues", help="names with commas; all of them when left out")
+    made.add_argument("--concurrency", type=int, default=2)
+    made.add_argument("--pool", default="prefork", choices=("prefork", "threads", "solo"))
+    made = command("migrate", migrations, "bring the store to the revision that this release needs")
+    made.add_argument("--check", action="store_true", help="only check that the migrations make what the code expects")
+    command("sweep", sweep, "do all the work that is due, then end")
+    made = command("verify", verify, "check hash chains, numbering, and that the read-models are what the log folds to")
+    made.add_argument("--tenant")
+    made.add_argument("--session")
+    made.add_argument("--json", action="store_true")
+    made = command("doctor", doctor, "tell what is configured, what answers, and what waits for a person")
+    made.add_argument("--json", action="store_true")
+    commands.add_parser("demo", help="a real agent's log, end to end")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""Putting an engine together from settings. The one place that knows which parts there are."""
+
+from domain.errors import InvalidRequest
+from domain.modes import BUILTIN_MODES, ModeSpec, parse_modes
+from workers.clock import Clock, SystemClock
+from workers.dispatch import Bell, Dispatcher, Inline, Ring, Threads
+from workers.engine import Deps, Engine
+from workers.settings import Settings
+from workers.store import Database
+
+
+def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Clock | None = None) -> Engine:
+    """An engine that runs. Its dispatcher is started; `close` it at the end."""
+    chosen = dispatcher or make_dispatcher(settings)
+    deps = Deps(
+        database=Database(settings.database_url, settings.sync_mode),
+        dispatcher=chosen,
+        clock=clock or SystemClock(),
+        modes=modes(settings),
+        payload_limit=settings.payload_limit,
+        default_model=settings.default_model,
+        locale=settings.locale,
+    )
+    chosen.start(deps)
+    return Engine(deps)
+
+
+def close(engine: Engine) -> None:
+    ringer = engine.deps.dispatcher
+    if hasattr(ringer, "close"):
+        ringer.close()
+    engine.deps.database.dispose()
+
+
+def modes(settings: Settings) -> dict[str, ModeSpec]:
+    """The built-in modes and the user's own, which may replace them."""
+    return {**BUILTIN_MODES, **parse_modes(settings.modes)}
+
+
+def make_dispatcher(settings: Settings) -> Dispatcher:
+    if settings.dispatcher == "inline":
+        return Inline()
+    return Threads() if settings.dispatcher == "thread" else celery_bell(settings)
+
+
+def celery_bell(settings: Settings) -> Bell:
+    """Rings by Celery messages of two short arguments."""
+    from workers.app import make_app, queue_name
+
+    if settings.broker_url is None:
+        raise InvalidRequest("The dispatcher celery needs PROMPTCTX_BROKER_URL.", setting="broker_url")
+    app = make_app(settings)
+
+    def send(ring: Ring) -> None:
+        tenant, stream, kind = ring
+        app.send_task(
+            f"promptctx.{kind}", args=(tenant, stream), queue=queue_name(kind), retry=False, ignore_result=True
+        )
+
+    return Bell(send)

@@ -1,0 +1,212 @@
+"""Dispatchers: who runs the work that a ring tells of. What is due stands in the database whoever rings.
+
+`Inline` runs it in the caller (scripts, tests), `Threads` in threads of this process (embedded: no broker), `Bell`
+sends a Celery message of ids only. A ring never fails and never waits for a broker.
+"""
+
+import os
+import random
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import structlog
+
+from domain.errors import PromptctxError
+from workers.engine import sweeping
+from workers.engine.deps import Deps
+
+logger = structlog.get_logger(__name__)
+
+Ring = tuple[str, int, str]
+"""(tenant, stream number, kind): all that a ring says."""
+
+SWEEP_EVERY = (1.0, 5.0)
+"""Seconds between sweeps, at the least and at the most: processes that began together do not stay together."""
+
+
+class Dispatcher(Protocol):
+    at_once: bool
+
+    def ring(self, tenant: str, stream: int, kind: str) -> None: ...
+
+    def start(self, deps: Deps) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Inline:
+    """Runs the work in the caller, before the ring returns."""
+
+    at_once = True
+
+    def __init__(self) -> None:
+        self._deps: Deps | None = None
+        self._local = threading.local()
+
+    def start(self, deps: Deps) -> None:
+        self._deps = deps
+
+    def close(self) -> None:
+        self._deps = None
+
+    def ring(self, tenant: str, stream: int, kind: str) -> None:
+        waiting: deque[Ring] | None = getattr(self._local, "waiting", None)
+        if waiting is not None:
+            # Rung by the work itself: it goes on when that is done, not inside of it.
+            waiting.append((tenant, stream, kind))
+            return
+        waiting = self._local.waiting = deque([(tenant, stream, kind)])
+        try:
+            while waiting and self._deps is not None:
+                _run(self._deps, waiting.popleft())
+        finally:
+            self._local.waiting = None
+
+
+def _run(deps: Deps, ring: Ring) -> None:
+    try:
+        sweeping.run(deps, *ring)
+    except PromptctxError as error:
+        logger.warning("work is left for the sweeper", reason=error.message, kind=ring[2])
+    except Exception:
+        logger.exception("work is left for the sweeper", kind=ring[2])
+
+
+class Sweeper:
+    """A thread that finds due work without being told: lost rings cost seconds, and nothing else."""
+
+    def __init__(self, deps: Deps, every: tuple[float, float] = SWEEP_EVERY) -> None:
+        self._deps, self._every = deps, every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="promptctx-sweeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(10)
+
+    def _loop(self) -> None:
+        rng = random.Random()
+        while not self._stop.is_set():
+            try:
+                while sweeping.sweep(self._deps) and not self._stop.is_set():
+                    pass
+            except PromptctxError as error:
+                logger.warning("sweep failed", reason=error.message)
+            except Exception:
+                logger.exception("sweep failed")
+            self._stop.wait(rng.uniform(*self._every))
+
+
+class _Rings:
+    """Rings that wait for a thread; the same ring twice is one."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._waiting: OrderedDict[Ring, None] = OrderedDict()
+        self._closed = False
+
+    def put(self, ring: Ring) -> None:
+        with self._condition:
+            self._waiting[ring] = None
+            self._condition.notify()
+
+    def get(self) -> Ring | None:
+        """The next ring; None once closed and empty."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._waiting or self._closed)
+            return self._waiting.popitem(last=False)[0] if self._waiting else None
+
+    def close(self) -> None:
+        with self._condition:
+            self._closed = True
+            self._waiting.clear()
+            self._condition.notify_all()
+
+
+class Threads:
+    """Runs the work in threads of this process, with a sweeper beside them."""
+
+    at_once = False
+
+    def __init__(self, threads: int = 2, every: tuple[float, float] = SWEEP_EVERY) -> None:
+        self._count, self._every = threads, every
+        self._rings = _Rings()
+        self._threads: list[threading.Thread] = []
+        self._sweeper: Sweeper | None = None
+
+    def start(self, deps: Deps) -> None:
+        for number in range(self._count):
+            name = f"promptctx-worker-{number}"
+            self._threads.append(threading.Thread(target=self._work, args=(deps,), name=name, daemon=True))
+        self._sweeper = Sweeper(deps, self._every)
+        for thread in self._threads:
+            thread.start()
+        self._sweeper.start()
+
+    def close(self) -> None:
+        """Returns when what is running has ended: a batch at the most, for the rest waits in the database."""
+        self._rings.close()
+        if self._sweeper is not None:
+            self._sweeper.close()
+        for thread in self._threads:
+            thread.join(10)
+        self._threads = []
+
+    def ring(self, tenant: str, stream: int, kind: str) -> None:
+        self._rings.put((tenant, stream, kind))
+
+    def _work(self, deps: Deps) -> None:
+        while (ring := self._rings.get()) is not None:
+            _run(deps, ring)
+
+
+Send = Callable[[Ring], Any]
+
+
+class Bell:
+    """Sends each ring to a broker, from a thread of its own: a broker that hangs holds up nobody.
+
+    After a failure it keeps quiet for a while; the sweepers of the workers find the work meanwhile.
+    """
+
+    at_once = False
+
+    def __init__(self, send: Send, quiet: float = 5.0) -> None:
+        self._send, self._quiet = send, quiet
+        self._rings = _Rings()
+        self._lock = threading.Lock()
+        self._pid = -1
+        self._until = 0.0
+
+    def start(self, deps: Deps) -> None:
+        """The thread begins with the first ring, in each process anew: a fork takes no threads along."""
+
+    def close(self) -> None:
+        self._rings.close()
+
+    def ring(self, tenant: str, stream: int, kind: str) -> None:
+        if self._pid != os.getpid():
+            self._begin()
+        self._rings.put((tenant, stream, kind))
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._pid != os.getpid():
+                self._rings, self._pid = _Rings(), os.getpid()
+                threading.Thread(target=self._ring_on, args=(self._rings,), name="promptctx-bell", daemon=True).start()
+
+    def _ring_on(self, rings: _Rings) -> None:
+        while (ring := rings.get()) is not None:
+            if time.monotonic() < self._until:
+                continue
+            try:
+                self._send(ring)
+            except Exception as error:
+                self._until = time.monotonic() + self._quiet
+                logger.warning("the broker was not reached; work waits for the sweeper", reason=str(error))

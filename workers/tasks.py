@@ -1,0 +1,108 @@
+"""The tasks: stable names, arguments of ids only. A task never fails: what goes wrong is recorded with the work.
+
+Each worker process has an engine and a sweeper of its own, so that work gets done also while the broker is away.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from celery import signals
+
+from domain.errors import PromptctxError
+from workers.app import app, dead_letters
+from workers.assembly import build
+from workers.dispatch import Sweeper
+from workers.engine import Engine, sweeping
+from workers.settings import load_settings
+
+logger = structlog.get_logger(__name__)
+
+_lock = threading.Lock()
+_engines: dict[int, Engine] = {}
+_sweepers: dict[int, Sweeper] = {}
+
+
+def engine() -> Engine:
+    """The engine of this process, made when it is first needed: connections do not survive a fork."""
+    with _lock:
+        if os.getpid() not in _engines:
+            _engines.clear()
+            _engines[os.getpid()] = build(load_settings(dispatcher="celery", broker_url=app.conf.broker_url))
+        return _engines[os.getpid()]
+
+
+def _task(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Celery's decorator, whose types are not declared."""
+    register: Callable[[Callable[..., None]], Callable[..., None]] = app.task(name=name)
+    return register
+
+
+def _run(kind: str, tenant: str, stream: int) -> None:
+    try:
+        sweeping.run(engine().deps, tenant, stream, kind)
+    except PromptctxError as error:
+        logger.warning("work is left for the sweeper", kind=kind, reason=error.message)
+    except Exception:
+        logger.exception("work is left for the sweeper", kind=kind)
+
+
+@_task("promptctx.project")
+def project(tenant: str, stream: int) -> None:
+    _run("project", tenant, stream)
+
+
+@_task("promptctx.compile")
+def compile(tenant: str, stream: int) -> None:
+    _run("compile", tenant, stream)
+
+
+@_task("promptctx.summarize")
+def summarize(tenant: str, stream: int) -> None:
+    _run("summarize", tenant, stream)
+
+
+@_task("promptctx.maintenance")
+def maintenance(tenant: str, stream: int) -> None:
+    _run("maintenance", tenant, stream)
+
+
+@_task("promptctx.sweep")
+def sweep() -> None:
+    try:
+        engine().sweep()
+    except PromptctxError as error:
+        logger.warning("sweep failed", reason=error.message)
+
+
+def _start_sweeper() -> None:
+    if os.getpid() not in _sweepers:
+        _sweepers.clear()
+        _sweepers[os.getpid()] = Sweeper(engine().deps)
+        _sweepers[os.getpid()].start()
+
+
+def _child_begins(**told: Any) -> None:
+    _start_sweeper()
+
+
+def _child_ends(**told: Any) -> None:
+    if found := _sweepers.pop(os.getpid(), None):
+        found.close()
+
+
+def _worker_ready(sender: Any, **told: Any) -> None:
+    if str(app.conf.broker_url).startswith("amqp"):
+        with app.connection_for_write() as connection:
+            bound: Any = dead_letters()(connection)
+            bound.declare()
+    if "prefork" not in type(sender.pool).__module__:
+        # With prefork the children sweep; a thread here would have to survive their forks.
+        _start_sweeper()
+
+
+signals.worker_process_init.connect(_child_begins)
+signals.worker_process_shutdown.connect(_child_ends)
+signals.worker_ready.connect(_worker_ready)
