@@ -148,15 +148,13 @@ def _lane(session: Session, method: Method, cell: str, budget: int, most: int | 
 
 
 def _replay(session: Session, lanes: Sequence[_Lane]) -> None:
-    earlier, read = Earlier(), 0
+    earlier = Earlier()
     last = max(max(lane.plan.compiled, default=-1) for lane in lanes)
     for place, turn in enumerate(session.turns()):
         if place > last:
             break
-        # Answers may come late, into a unit that was read before: the last ones are read again.
-        for message in turn.messages[read:]:
+        for message in turn.messages:
             earlier.add(text_of(message))
-        read = len(turn.messages)
         needed = earlier.needed(turn.calls)
         for lane in lanes:
             _bound(session, lane, place, turn)
@@ -221,9 +219,10 @@ def _bound(session: Session, lane: _Lane, place: int, turn: Turn) -> None:
 
 def _miss(session: Session, lane: _Lane, turn: Turn, compiled: Compiled, value: str, found: str) -> Miss:
     """The value in the newest place where it stood, and what became of that place."""
-    place = max(at for at, message in enumerate(turn.messages) if value in text_of(message))
+    places = [at for at, message in enumerate(turn.messages) if value in text_of(message)]
+    place = places[-1] if places else 0
     text = text_of(turn.messages[place])
-    start = text.rfind(value)
+    start = max(0, text.rfind(value))
     unit = max((at for at, begin in enumerate(turn.starts) if begin <= place), default=None)
     role = turn.messages[place]["role"]
     if unit is None:

@@ -113,11 +113,8 @@ def by_source(found: Report) -> str:
 
 def curves(found: Report) -> str | None:
     """Grounding and prefix reuse by water mark, if there were several."""
-    marks = {
-        method["low_water"]: method["cells"]
-        for name, method in found["methods"].items()
-        if name.startswith("promptctx")
-    }
+    ours = [method for name, method in found["methods"].items() if name.split("@")[0] == Promptctx.name]
+    marks = {method["low_water"]: method["cells"] for method in ours}
     if len(marks) < 2:
         return None
     cells = [name for name in CELLS if all(name in one for one in marks.values())]

@@ -74,10 +74,14 @@ class Earlier:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
+        self._seen: set[str] = set()
         self._known: dict[str, tuple[int, set[str]]] = {}
 
     def add(self, text: str) -> None:
-        self._texts.append(text)
+        """A message; one that was said before changes nothing."""
+        if text not in self._seen:
+            self._seen.add(text)
+            self._texts.append(text)
 
     def context(self, value: str) -> set[str] | None:
         """The words that stood beside the value in any message so far; None if it never stood in one."""

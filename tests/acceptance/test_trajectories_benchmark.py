@@ -293,6 +293,18 @@ def test_what_the_suffix_lost_is_missed_with_the_place_where_it_stood(tmp_path: 
     assert miss.where.startswith("tool at seq")
 
 
+def test_an_answer_that_comes_late_is_an_earlier_message_all_the_same(tmp_path: Path) -> None:
+    text = log(tmp_path) / "clerk" / "log.json"
+    messages = json.loads(text.read_text())
+    late = said("tool", "the parcel is PRC-31337", tool_call_id="late")
+    messages[4:4] = [said("assistant", None, tool_calls=[call("late")]), *messages[4:6], late]
+    messages[-2]["tool_calls"][0]["function"]["arguments"] = '{"parcel": "PRC-31337"}'
+    text.write_text(json.dumps(messages))
+    [(_, found)] = measure(sessions(tmp_path), [LastN()], cells=["25%"])
+    [sums] = found.values()
+    assert [miss.value for miss in sums.misses][-1] == "PRC-31337"
+
+
 def test_a_folder_is_a_source_and_a_log_beside_the_folders_is_its_format(tmp_path: Path) -> None:
     folder = log(tmp_path)
     (folder / "alone.json").write_text((folder / "clerk" / "log.json").read_text().replace("clerk", "guide"))
