@@ -24,7 +24,8 @@ from domain.compiling import prepare as plan_of
 from domain.context import Context
 from domain.counting import Counter
 from domain.events import Event, read_payload
-from domain.requests import parse_request
+from domain.requests import CompileRequest, parse_request
+from domain.snapshots import Layout, Prompt
 from domain.state import ContextState, fold
 from domain.windows import MemoryHistory, read_history
 from workers.engine import Outcome
@@ -61,11 +62,20 @@ def median(values: Sequence[float]) -> float:
 
 
 def timed(what: Callable[[], Any]) -> float:
-    """Milliseconds of one call."""
+    """Milliseconds of one call, as a caller waits for it."""
+    return _timed(what, time.perf_counter)
+
+
+def spent(what: Callable[[], Any]) -> float:
+    """Milliseconds of the processor for one call that only computes: what others do meanwhile doesn't count."""
+    return _timed(what, time.process_time)
+
+
+def _timed(what: Callable[[], Any], clock: Callable[[], float]) -> float:
     gc.collect()
-    begun = time.perf_counter()
+    begun = clock()
     what()
-    return (time.perf_counter() - begun) * 1000
+    return (clock() - begun) * 1000
 
 
 @contextmanager
@@ -149,7 +159,7 @@ def _append_peer(store: str, given: list[Json], size: int) -> float:
                 "POSTGRES_USER": str(place.username),
                 "POSTGRES_PASSWORD": str(place.password or ""),
             }
-        payloads = [(event["kind"], json.dumps(event["payload"])) for event in given]
+        payloads = [(event["kind"], event["payload"]) for event in given]
         order = {"store": store, "environment": environment, "payloads": payloads, "size": size}
         return float(peers.measure("eventsourcing", order)["rate"])
 
@@ -179,9 +189,9 @@ def folding(scale: Scale) -> Measured:
     """Events per second folded in memory, and with reading their payloads before."""
     given = events(scale.batched)
     stored = [read(one, seq) for seq, one in enumerate(given, 1)]
-    bare = [len(given) / timed(lambda: fold(stored)) * 1000 for _ in range(scale.runs)]
+    bare = [len(given) / spent(lambda: fold(stored)) * 1000 for _ in range(scale.runs)]
     read_too = [
-        len(given) / timed(lambda: fold(read(one, seq) for seq, one in enumerate(given, 1))) * 1000
+        len(given) / spent(lambda: fold(read(one, seq) for seq, one in enumerate(given, 1))) * 1000
         for _ in range(scale.runs)
     ]
     return {"fold": median(bare), "read_and_fold": median(read_too)}
@@ -206,9 +216,9 @@ def token_count(scale: Scale) -> Measured:
     bare, cold, seen = [], [], []
     for _ in range(scale.runs):
         count = Tokens().counter("o200k_base")
-        bare.append(size / timed(partial(_each, lambda text: len(encode(text)), given)))
-        cold.append(size / timed(partial(_each, count, given)))
-        seen.append(size / timed(partial(_each, count, given)))
+        bare.append(size / spent(partial(_each, lambda text: len(encode(text)), given)))
+        cold.append(size / spent(partial(_each, count, given)))
+        seen.append(size / spent(partial(_each, count, given)))
     return {"encode_ordinary": median(bare) * 1000, "cold": median(cold) * 1000, "seen": median(seen) * 1000}
 
 
@@ -242,24 +252,38 @@ def hostile_text() -> Measured:
 def floor_pass(length: int, scale: Scale) -> float:
     """Milliseconds of one exact backward pass over the newest messages."""
     messages, encoding = chat_messages(events(length)), tiktoken.get_encoding("o200k_base")
-    return median([timed(lambda: backward_pass(messages, BUDGET, encoding)) for _ in range(scale.compiles)])
+    return median([spent(lambda: backward_pass(messages, BUDGET, encoding)) for _ in range(scale.compiles)])
 
 
-def pure_compile(length: int, scale: Scale) -> float:
-    """Milliseconds of the domain alone: state loaded, counts stored, payload rendered and counted."""
-    state = fold(read(one, seq) for seq, one in enumerate(events(length), 1))
-    request = parse_request({"budget": BUDGET, "model": "gpt-4o"})
+def pure_compile(length: int, scale: Scale, *, carried: bool) -> float:
+    """Milliseconds of the domain alone: state loaded, counts stored, payload rendered and counted.
+
+    `carried`: one more turn each time, on the layout of the prompt before; else always the same, and cut anew.
+    """
+    given = [read(one, seq) for seq, one in enumerate(events(length + 4 * scale.compiles), 1)]
+    state, request = fold(given[:length]), parse_request({"budget": BUDGET, "model": "gpt-4o"})
     count = Counter(Tokens().counter("o200k_base"), "o200k_base", "openai")
-    reader, nobody = _Stored(state, count), ContextState()
+    layout, taken = None, []
+    for turn in range(scale.compiles):
+        reader = _Stored(state, count)
+        prompt = _compile_once(state, reader, request, layout, count)
+        taken.append(spent(partial(_compile_once, state, reader, request, layout, count)))
+        if carried:
+            layout = prompt.layout
+            state = fold(given[length + 4 * turn : length + 4 * turn + 4], state)
+    return median(taken)
 
-    def once() -> None:
-        plan = plan_of(state, request, count)
-        found = read_history(reader, state, count, plan.limit, locale=plan.locale, model=plan.model)
-        context = Context(state, found, nobody, nobody, as_of=state.progress.recorded_at, query="order")
-        compile_prompt(context, request, None, count, plan)
 
-    once()
-    return median([timed(once) for _ in range(scale.compiles)])
+def _compile_once(
+    state: ContextState, reader: "_Stored", request: CompileRequest, layout: Layout | None, count: Counter
+) -> Prompt:
+    plan = plan_of(state, request, count)
+    found = read_history(reader, state, count, plan.limit, locale=plan.locale, model=plan.model)
+    context = Context(state, found, _NOBODY, _NOBODY, as_of=state.progress.recorded_at, query="order")
+    return compile_prompt(context, request, layout, count, plan)
+
+
+_NOBODY = ContextState()
 
 
 class _Stored(MemoryHistory):

@@ -34,7 +34,7 @@ def main() -> None:
     class Session(domain.Aggregate):  # type: ignore[misc, name-defined]
         class Said(domain.Aggregate.Event):  # type: ignore[misc, name-defined]
             kind: str
-            payload: str
+            payload: dict  # type: ignore[type-arg]
 
     app = application.Application()
     session = Session()
