@@ -26,9 +26,9 @@ from web.parameters import (
     SessionId,
     StreamName,
     batch_in,
+    request_in,
     text_type,
-    wait_in,
-)  # fmt: skip
+)
 
 _PIECE = 1 << 16
 
@@ -85,8 +85,7 @@ def state(session: SessionId, engine: Engines, caller: Callers) -> Reply:
 )  # fmt: skip
 async def compile_prompt(session: SessionId, body: JsonBytes, engine: Engines, caller: Callers) -> Response:
     """Compile a prompt. With `wait` the answer is the prompt if it is done by then, otherwise a job to ask for."""
-    asked = await run_in_threadpool(json_object, body)
-    seconds = wait_in(asked)
+    asked, seconds = request_in(await run_in_threadpool(json_object, body))
     return await compiles.ask(engine, caller.tenant, session, asked, seconds)
 
 

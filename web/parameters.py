@@ -1,5 +1,7 @@
 """What stands in paths, queries and headers, and how it is read."""
 
+import math
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Header, Path, Query
@@ -48,14 +50,27 @@ def batch_in(body: dict[str, Any], expected_seq: int | None) -> tuple[list[Any],
     return body["events"], expected
 
 
-def wait_in(body: dict[str, Any]) -> float:
-    """Takes the seconds to wait out of a compile request: they do not change the prompt."""
-    wait = body.pop("wait", None)
+def request_in(body: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    """A compile request without the seconds to wait, and these: they do not change the prompt."""
+    for path, value in _numbers(body, ()):
+        if not math.isfinite(value):
+            told = ".".join(path)
+            raise InvalidRequest(f"{told}: NaN and Infinity are not JSON; send null or a number.", path=told)
+    asked = dict(body)
+    wait = asked.pop("wait", None)
     if wait is None:
-        return 0.0
+        return asked, 0.0
     if type(wait) not in (int, float) or not 0 <= wait <= MAX_WAIT:
         raise InvalidRequest(f"wait: must be a number of seconds from 0 to {MAX_WAIT}.", path="wait", limit=MAX_WAIT)
-    return float(wait)
+    return asked, float(wait)
+
+
+def _numbers(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], float]]:
+    if isinstance(value, float):
+        yield path, value
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in pairs:
+        yield from _numbers(item, (*path, str(key)))
 
 
 def text_type(content_type: str | None) -> str:

@@ -259,7 +259,7 @@ def test_following_is_refused_before_it_begins(
     http: httpx2.Client, session: str, headers: dict[str, str], status: int, code: str
 ) -> None:
     send(http, event())
-    encoded = {name: value.encode("latin-1") for name, value in headers.items()}
+    encoded = {name.encode(): value.encode("latin-1") for name, value in headers.items()}
     response = http.get(f"/v1/sessions/{session}/events/live", headers=encoded)
     assert told(response, status)["code"] == code
 

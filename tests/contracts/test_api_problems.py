@@ -29,7 +29,7 @@ def problem(response: httpx2.Response, status: int, code: str) -> Json:
 @pytest.mark.parametrize("kind", errors.PromptctxError.__subclasses__(), ids=lambda kind: kind.__name__)
 def test_every_error_of_the_domain_is_a_problem_with_its_code_and_status(kind: type[errors.PromptctxError]) -> None:
     answer = problems.of_error(kind("Do this.", path="a.b", text="\ud83d"), "r-1")
-    body = json.loads(answer.body)
+    body = json.loads(bytes(answer.body))
     assert answer.status_code == kind.status
     assert (body["code"], body["detail"], body["request_id"]) == (kind.code, "Do this.", "r-1")
     assert body["details"] == {"path": "a.b", "text": "\ud83d"}
