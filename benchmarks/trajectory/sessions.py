@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.trajectory import pi
 from benchmarks.trajectory.scoring import WireMessage, text_of
 from domain import rendering
 from domain.anchors import instruction_text, system_anchor
@@ -154,17 +153,13 @@ def load(
     lie in no folder of it are told apart by their format."""
     for found in scan(corpus):
         if isinstance(found, Skipped):
-            if found.format != pi.FORMAT:
-                continue
-            name, made, wires = found.path.stem, pi.FORMAT, pi.events(found.path)
-        else:
-            name, made, wires = found.session_id, found.source, iter(found.events)
-        inside = found.path.relative_to(corpus).parts
-        source = inside[0] if len(inside) > 1 else made
-        if sources and not {source, made} & set(sources):
             continue
-        events = [_event(seq, wire) for seq, wire in enumerate(wires, start=1)]
-        session = _measured(name, source, events, Counter(count_text, encoding, FORMAT))
+        inside = found.path.relative_to(corpus).parts
+        source = inside[0] if len(inside) > 1 else found.source
+        if sources and not {source, found.source} & set(sources):
+            continue
+        events = [_event(seq, wire) for seq, wire in enumerate(found.events, start=1)]
+        session = _measured(found.session_id, source, events, Counter(count_text, encoding, FORMAT))
         if session.tokens >= SHORTEST_SESSION and session.sizes:
             yield session
 
