@@ -133,14 +133,13 @@ class _Batch:
         return streams.lock(self.unit, self.tenant, name, self.now)
 
     def _known(self, incoming: Sequence[Incoming]) -> dict[bytes, Known]:
-        subjects = {self.about.get("subject")} | {
-            one.payload.subject for one in incoming if isinstance(one.payload, SessionStarted)
-        }
-        named = sorted(subject_stream(self.session, name) for name in subjects if name) or [
-            subject_stream(self.session, None)
-        ]
-        names = [self.home.stream_id, f"audit/{self.session}", *named, "tenant/shared"]
-        keys = list({one.event.key for one in incoming} | {one.redacts for one in incoming if one.redacts})
+        """What the log holds already under these ids, in any of the streams that this session's events go to."""
+        subjects = {one.payload.subject for one in incoming if type(one.payload) is SessionStarted}
+        named = {subject_stream(self.session, name) for name in (*subjects, self.about.get("subject")) if name}
+        private = subject_stream(self.session, None)
+        names = [self.home.stream_id, f"audit/{self.session}", *(sorted(named) or [private]), "tenant/shared"]
+        keys = [one.event.key for one in incoming]
+        keys += [one.redacts for one in incoming if one.redacts]
         return log.known(self.unit, self.tenant, names, keys)
 
     def _take(self, one: Incoming, known: Mapping[bytes, Known]) -> None:
@@ -162,7 +161,7 @@ class _Batch:
         else:
             self.head += 1
             self._last = one.event_id
-            if isinstance(one.payload, SessionStarted):
+            if type(one.payload) is SessionStarted:
                 self.about = {**self.about, **_about(one.payload)}
         target = self._targets.setdefault(name, _Target())
         target.events.append(event)

@@ -2,7 +2,6 @@
 
 import math
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,6 +28,9 @@ MAX_BATCH = 10_000
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 
+_UNFIT = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
+
 _KNOWN_FIELDS = frozenset(
     {
         "kind", "payload", "event_id", "schema_version", "occurred_at", "actor", "run_id", "causation_id",
@@ -37,31 +39,22 @@ _KNOWN_FIELDS = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Incoming:
     """One event that a caller sent, checked."""
 
     event: NewEvent
+    event_id: str
     payload: AnyPayload
     place: Place
     redacts: bytes | None = None
 
-    @property
-    def event_id(self) -> str:
-        return unpack_id(self.event.key)
-
 
 def checked_name(name: object, what: str, error: type[InvalidEvent] | type[InvalidRequest] = InvalidRequest) -> str:
     """A name that may stand in keys and addresses: 1..200 characters, no control characters, no slash."""
-    if (
-        isinstance(name, str)
-        and 0 < len(name) <= MAX_NAME
-        and (name.isalnum() or not any(char == "/" or unicodedata.category(char) in ("Cc", "Cs") for char in name))
-    ):
+    if isinstance(name, str) and 0 < len(name) <= MAX_NAME and not _UNFIT(name):
         return name
-    raise error(
-        f"{what}: must be a string of 1 to {MAX_NAME} characters without control characters and '/'.", path=what
-    )
+    raise error(f"{what}: 1 to {MAX_NAME} characters, no control characters, no '/'.", path=what)
 
 
 def is_uuid(name: object) -> bool:
@@ -96,20 +89,21 @@ def read_draft(wire: Any, limit: int, *, trusted: bool = False) -> Incoming:
     kind = _kind(wire.get("kind"))
     payload = _payload(kind, wire)
     body = _body(kind, payload, limit, trusted)
-    causation = wire.get("causation_id")
-    event = NewEvent(
-        key=_key(wire.get("event_id"), "event_id"),
-        kind=kind,
-        schema_version=payload.schema_version,
-        payload=body,
-        occurred_at=parse_time(wire.get("occurred_at"), "occurred_at"),
-        actor=_short(wire.get("actor"), "actor"),
-        run_id=_short(wire.get("run_id"), "run_id"),
-        causation_id=unpack_id(_key(causation, "causation_id")) if causation is not None else None,
-        correlation_id=_short(wire.get("correlation_id"), "correlation_id"),
-    )
+    key = _key(wire.get("event_id"), "event_id")
+    event = NewEvent(key, kind, payload.schema_version, body)
+    if len(wire) > 2:
+        _read_envelope(event, wire)
     redacts = _key(payload.event_id, "payload.event_id") if isinstance(payload, EventRedacted) else None
-    return Incoming(event, payload, stream_of(kind, payload), redacts)
+    return Incoming(event, unpack_id(key), payload, stream_of(kind, payload), redacts)
+
+
+def _read_envelope(event: NewEvent, wire: Mapping[str, Any]) -> None:
+    causation = wire.get("causation_id")
+    event.occurred_at = parse_time(wire.get("occurred_at"), "occurred_at")
+    event.actor = _short(wire.get("actor"), "actor")
+    event.run_id = _short(wire.get("run_id"), "run_id")
+    event.causation_id = unpack_id(_key(causation, "causation_id")) if causation is not None else None
+    event.correlation_id = _short(wire.get("correlation_id"), "correlation_id")
 
 
 def _kind(kind: Any) -> str:
@@ -182,12 +176,6 @@ def _key(event_id: Any, path: str) -> bytes:
 
 
 def _short(value: Any, path: str) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, str) and len(value) <= MAX_NAME and (value.isalnum() or _is_clean(value)):
+    if value is None or (isinstance(value, str) and len(value) <= MAX_NAME and not _CONTROL(value)):
         return value
     raise InvalidEvent(f"{path}: at most {MAX_NAME} characters without control characters.", path=path)
-
-
-def _is_clean(value: str) -> bool:
-    return not any(unicodedata.category(char) in ("Cc", "Cs") for char in value)

@@ -114,47 +114,57 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Unit]:
         """Commits at the end, rolls back on any error."""
-        if self.dialect == "sqlite":
-            with self._transaction(self._held()) as unit:
-                yield unit
-        else:
-            with self._connected(self.engines()[0]) as unit:
-                yield unit
+        with self._file_unit(0) if self.dialect == "sqlite" else self._server_unit(0) as unit:
+            yield unit
 
     @contextmanager
     def read(self) -> Iterator[Unit]:
         """Sees one state of the store throughout."""
-        with self._connected(self.engines()[1]) as unit:
+        with self._file_unit(1) if self.dialect == "sqlite" else self._server_unit(1) as unit:
             yield unit
 
     @contextmanager
-    def _connected(self, engine: sa.Engine) -> Iterator[Unit]:
+    def _server_unit(self, which: int) -> Iterator[Unit]:
+        engine = self.engines()[which]
         try:
             connection = engine.connect()
         except sa.exc.OperationalError as error:
             raise _unavailable(error) from error
-        with connection, self._transaction(connection) as unit:
-            yield unit
-
-    def _held(self) -> sa.Connection:
-        """This thread's own writing connection: on SQLite, checking one out costs as much as the insert."""
-        found = getattr(self._local, "held", None)
-        if found is None or found[0] != os.getpid() or found[1].closed:
-            found = self._local.held = os.getpid(), self.engines()[0].connect()
-        connection: sa.Connection = found[1]
-        return connection
-
-    @contextmanager
-    def _transaction(self, connection: sa.Connection) -> Iterator[Unit]:
-        try:
-            with connection.begin():
-                yield Unit(connection, self.dialect)
-        except self._outages as error:
-            if self.dialect == "postgresql":
+        with connection:
+            try:
+                with connection.begin():
+                    yield Unit(connection, self.dialect)
+            except self._outages as error:
                 # The driver's own errors pass SQLAlchemy by: the whole pool may be dead, so begin it anew.
                 connection.invalidate()
-                connection.engine.dispose()
+                engine.dispose()
+                raise _unavailable(error) from error
+
+    @contextmanager
+    def _file_unit(self, which: int) -> Iterator[Unit]:
+        """Begun and ended at the driver, for SQLAlchemy's own way costs as much as an insert; it joins when needed."""
+        try:
+            connection = self._held(which)
+            driver: Any = connection.connection.dbapi_connection
+            driver.execute(_BEGIN[which])
+            try:
+                yield Unit(connection, self.dialect)
+            except BaseException:
+                _end(connection, driver, commit=False)
+                raise
+            _end(connection, driver, commit=True)
+        except self._outages as error:
             raise _unavailable(error) from error
+
+    def _held(self, which: int) -> sa.Connection:
+        """This thread's own connection: checking one out costs as much as the insert, too."""
+        held: dict[int, sa.Connection] | None = getattr(self._local, "held", None)
+        if held is None or self._local.pid != os.getpid():
+            held = self._local.held = {}
+            self._local.pid = os.getpid()
+        if which not in held or held[which].closed:
+            held[which] = self.engines()[which].connect()
+        return held[which]
 
     def engines(self) -> tuple[sa.Engine, sa.Engine]:
         """The engine for writing and the one for reading, of this process."""
@@ -180,7 +190,18 @@ class Database:
             engine = _postgresql(self.url)
             reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             return engine, reading
-        return _sqlite(self.url, self.synchronous, "BEGIN IMMEDIATE"), _sqlite(self.url, self.synchronous, "BEGIN")
+        return _sqlite(self.url, self.synchronous, _BEGIN[0]), _sqlite(self.url, self.synchronous, _BEGIN[1])
+
+
+_BEGIN = ("BEGIN IMMEDIATE", "BEGIN")
+
+
+def _end(connection: sa.Connection, driver: Any, *, commit: bool) -> None:
+    joined = connection.get_transaction()
+    if joined is not None:
+        joined.commit() if commit else joined.rollback()
+    elif driver.in_transaction:
+        driver.commit() if commit else driver.rollback()
 
 
 def _dialect_name(url: sa.URL) -> DialectName:
@@ -241,6 +262,8 @@ def _sqlite(url: sa.URL, synchronous: str, begin: str) -> sa.Engine:
 
     @event.listens_for(engine, "begin")
     def begun(connection: sa.Connection) -> None:
-        connection.connection.dbapi_connection.execute(begin)  # type: ignore[union-attr]
+        driver: Any = connection.connection.dbapi_connection
+        if not driver.in_transaction:
+            driver.execute(begin)
 
     return engine

@@ -20,7 +20,12 @@ from workers.store.tables import events, streams
 
 def pack_id(event_id: str) -> bytes:
     """An event id as the log stores it. Raises ValueError unless it is a UUID."""
-    return uuid.UUID(event_id).bytes
+    try:
+        packed = bytes.fromhex(event_id.replace("-", ""))
+    except ValueError:
+        packed = b""
+    # The rarer spellings, with braces or as a URN, take their time.
+    return packed if len(packed) == 16 else uuid.UUID(event_id).bytes
 
 
 def unpack_id(stored: bytes) -> str:
@@ -28,9 +33,10 @@ def unpack_id(stored: bytes) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewEvent:
-    """An event ready to be numbered: the id packed, the payload as canonical bytes."""
+    """An event ready to be numbered: the id packed, the payload as canonical bytes. Not to be changed, though not
+    frozen: freezing costs as much as the hash."""
 
     key: bytes
     kind: str
@@ -86,45 +92,57 @@ _FIELDS = (
 )  # fmt: skip
 _COLUMNS = tuple(events.c[name] for name in _FIELDS)
 
-_KNOWN = (streams.c.stream_id, events.c.seq, events.c.kind, events.c.schema_version, events.c.payload)
+_KNOWN = (events.c.event_id, events.c.seq, events.c.kind, events.c.schema_version, events.c.payload)
 
-
-def _known(names: Any, keys: Any) -> sa.Select[Any]:
-    return (
-        sa.select(events.c.event_id, *_KNOWN)
-        .select_from(
-            streams.join(events, sa.and_(events.c.tenant == streams.c.tenant, events.c.stream == streams.c.number))
-        )
-        .where(streams.c.tenant == bindparam("of_tenant"), names, events.c.tenant == bindparam("of_tenant"), keys)
-    )
-
-
+_JOINED = streams.join(events, sa.and_(events.c.tenant == streams.c.tenant, events.c.stream == streams.c.number))
 _KNOWN_ONE = Prepared(
-    lambda dialect: _known(
-        streams.c.stream_id.in_([bindparam("home"), bindparam("audit"), bindparam("subject"), bindparam("shared")]),
-        events.c.event_id == bindparam("key"),
+    lambda dialect: (
+        sa.select(streams.c.stream_id, *_KNOWN)
+        .select_from(_JOINED)
+        .where(
+            streams.c.tenant == bindparam("of_tenant"),
+            events.c.tenant == bindparam("of_tenant"),
+            streams.c.stream_id.in_([bindparam("home"), bindparam("audit"), bindparam("subject"), bindparam("shared")]),
+            events.c.event_id == bindparam("key"),
+        )
     )
 )
-_KNOWN_MANY = _known(
-    streams.c.stream_id.in_(bindparam("names", expanding=True)),
-    events.c.event_id.in_(bindparam("keys", expanding=True)),
+AT_ONCE = 100
+"""Ids that one statement looks up; of fewer, the last is repeated."""
+
+_KNOWN_MANY = Prepared(
+    lambda dialect: sa.select(*_KNOWN).where(
+        events.c.tenant == bindparam("of_tenant"),
+        events.c.stream == bindparam("of_stream"),
+        events.c.event_id.in_([bindparam(f"key{place}") for place in range(AT_ONCE)]),
+    )
 )
 
 
 def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, Known]:
-    """What these streams hold under these ids. The first four names of a single look-up take the fast way."""
+    """What these streams hold under these ids. A single look-up in four streams takes the fast way."""
     if len(keys) == 1 and len(names) == 4:
         home, audit, subject, shared = names
         params = {
             "of_tenant": tenant, "home": home, "audit": audit, "subject": subject, "shared": shared, "key": keys[0],
         }  # fmt: skip
         found = unit.run(_KNOWN_ONE, params).fetchall()
-    else:
-        found = []
-        for at in range(0, len(keys), 500):
-            some = {"of_tenant": tenant, "names": list(names), "keys": list(keys[at : at + 500])}
-            found += unit.execute(_KNOWN_MANY, some).fetchall()
-    return {row[0]: Known(*row[1:]) for row in found}
+        return {row[1]: Known(row[0], *row[2:]) for row in found}
+    held: dict[bytes, Known] = {}
+    query = sa.select(streams.c.stream_id, streams.c.number).where(
+        streams.c.tenant == tenant, streams.c.stream_id.in_(names), streams.c.head > 0
+    )
+    for name, number in unit.execute(query).all():
+        for at in range(0, len(keys), AT_ONCE):
+            for row in unit.run(_KNOWN_MANY, _look_up(tenant, number, keys[at : at + AT_ONCE])).fetchall():
+                held[row[0]] = Known(name, *row[1:])
+    return held
+
+
+def _look_up(tenant: str, number: int, keys: Sequence[bytes]) -> dict[str, Any]:
+    params: dict[str, Any] = {f"key{place}": key for place, key in enumerate(keys)}
+    params |= {f"key{place}": keys[-1] for place in range(len(keys), AT_ONCE)}
+    return {**params, "of_tenant": tenant, "of_stream": number}
 
 
 _INSERT = Prepared(
@@ -135,8 +153,9 @@ _INSERT = Prepared(
 def write(unit: Unit, row: StreamRow, new: Sequence[NewEvent], recorded_at: int) -> bytes:
     """Insert the events after the head of `row`, chained; the new head digest. The caller moves the head."""
     digest, params = row.digest, []
-    for seq, event in enumerate(new, row.head + 1):
-        salt = os.urandom(SALT_BYTES)
+    salts = os.urandom(SALT_BYTES * len(new))
+    for place, event in enumerate(new):
+        seq, salt = row.head + place + 1, salts[place * SALT_BYTES : (place + 1) * SALT_BYTES]
         hashed = payload_hash(salt, event.payload)
         digest = next_digest(digest, envelope(row.tenant, row.stream_id, seq, recorded_at, event), hashed)
         params.append(
@@ -166,21 +185,29 @@ def write(unit: Unit, row: StreamRow, new: Sequence[NewEvent], recorded_at: int)
 
 def envelope(
     tenant: str, stream_id: str, seq: int, recorded_at: int, event: NewEvent | StoredEvent
-) -> dict[str, str | int | None]:
+) -> dict[str, str | int]:
     """What the digest covers besides the payload. Fields that are empty are left out."""
-    fields: dict[str, str | int | None] = {
+    fields: dict[str, str | int] = {
         "tenant": tenant,
         "stream_id": stream_id,
         "seq": seq,
-        "event_id": unpack_id(event.key),
+        "event_id": event.key.hex(),
         "kind": event.kind,
         "schema_version": event.schema_version,
         "recorded_at": recorded_at,
     }
-    for name in ("occurred_at", "actor", "run_id", "causation_id", "correlation_id", "origin"):
-        value = getattr(event, name)
-        if value is not None:
-            fields[name] = value
+    if event.occurred_at is not None:
+        fields["occurred_at"] = event.occurred_at
+    if event.actor is not None:
+        fields["actor"] = event.actor
+    if event.run_id is not None:
+        fields["run_id"] = event.run_id
+    if event.causation_id is not None:
+        fields["causation_id"] = event.causation_id
+    if event.correlation_id is not None:
+        fields["correlation_id"] = event.correlation_id
+    if event.origin is not None:
+        fields["origin"] = event.origin
     return fields
 
 
