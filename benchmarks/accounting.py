@@ -37,6 +37,10 @@ SYNTHETIC = frozenset(
     }
 )  # fmt: skip
 MARKER = re.compile(r"…（此处省略 (\d+) 个词元）…|… \((\d+) tokens left out here\) …")
+MASK = "[masked]"
+_KEY = r"(?:[A-Za-z0-9_.-]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----)"
+"""What may have stood where a mask stands: nothing shorter or wordier than a key."""
+
 _WORD = re.compile(r"\w+")
 _ESCAPE = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
 DISPOSITIONS = ("included", "summarized", "referenced", "dropped")
@@ -101,8 +105,8 @@ def _as_reported(log: SourceLog, target: str, payload: Json, entries: Json) -> I
     shown = sorted(entry["from_seq"] for entry in entries if entry["disposition"] == "included")
     cut = {entry["from_seq"] for entry in entries if entry.get("shortened")}
     units = [log.units[seq] for seq in shown if seq in log.units]
-    whole = [piece for unit in units if unit.seq not in cut for piece in unit.pieces(target)]
     found = list(payload_pieces(payload, target))
+    whole = as_masked([piece for unit in units if unit.seq not in cut for piece in unit.pieces(target)], found)
     missing = Counter(whole) - Counter(found)
     yield from (f"included but not there: {_brief(piece)}" for piece in missing)
     rest = list((Counter(found) - Counter(whole)).elements())
@@ -147,6 +151,19 @@ def _is_cut_of(piece: Piece, unit: LogUnit, target: str) -> bool:
 def _plain(text: str) -> str:
     """The text without the escapes of JSON, as its values read."""
     return _ESCAPE.sub(lambda found: json.loads(f'"{found[0]}"'), text)
+
+
+def as_masked(pieces: list[Piece], found: list[Piece]) -> list[Piece]:
+    """The pieces as they stand where a key in them was masked: all around it must be there word for word."""
+    masked = [piece for piece in found if MASK in piece[-1]]
+    return [
+        next((one for one in masked if one[:-1] == piece[:-1] and _is_masked(piece[-1], one[-1])), piece)
+        for piece in pieces
+    ]
+
+
+def _is_masked(text: str, shown: str) -> bool:
+    return re.fullmatch(_KEY.join(map(re.escape, shown.split(MASK))), text) is not None
 
 
 def cut_form(text: str, shown: str) -> tuple[str, str, int] | None:

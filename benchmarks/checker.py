@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from benchmarks import accounting, structure
-from benchmarks.accounting import OPENINGS, cut_form, payload_pieces
+from benchmarks.accounting import OPENINGS, as_masked, cut_form, payload_pieces
 from benchmarks.sourcelog import SourceLog
 from benchmarks.tally import Tokenizer, canonical, payload_tokens, tokenizer_of
 
@@ -88,7 +88,8 @@ def _lost_anchors(log: SourceLog, target: str, budget: int, prompt: Compiled, to
     units = prompt.report["units"]
     if not any(log.directive_id in entry.get("events", ()) and entry["disposition"] == "included" for entry in units):
         yield "the newest directive is not accounted for as included"
-    missing = Counter(log.directive_pieces(target)) - Counter(payload_pieces(prompt.payload, target))
+    found = list(payload_pieces(prompt.payload, target))
+    missing = Counter(as_masked(log.directive_pieces(target), found)) - Counter(found)
     if not missing:
         return
     if floor(log, target) <= budget:
@@ -102,7 +103,7 @@ def _wrong_cut(
 ) -> Iterator[str]:
     text = missing[0]
     shown = (piece[1] for piece in payload_pieces(prompt.payload, target) if piece[0] == "user")
-    cut = next((found for one in shown if (found := cut_form(text, one))), None)
+    cut = next((parts for one in shown if (parts := cut_form(text, one))), None)
     if len(missing) != 1 or cut is None:
         yield "the newest directive is neither there word for word nor in its cut form"
         return

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import core
+from benchmarks.accounting import as_masked
 from benchmarks.corpus import load, spread, stated_sessions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,3 +136,11 @@ def test_a_goal_without_its_peer_is_neither_reached_nor_missed() -> None:
     assert core.at_least("append", 0.5, figures, "ours", "core").passed is True
     assert core.at_most("append", 0.5, figures, "ours", "core").passed is False
     assert core.at_least("append", 0.5, figures, "ours", "peer").passed is None
+
+
+def test_a_masked_key_counts_as_said_and_a_masked_sentence_does_not() -> None:
+    key = "ghp_" + "aB3" * 12
+    said = [("user", f"use {key} now"), ("user", "delete everything now")]
+    shown = [("user", "use [masked] now"), ("user", "delete [masked] now")]
+
+    assert as_masked(said, shown) == [shown[0], said[1]]
