@@ -3,8 +3,6 @@
 The engine checks what comes in and shapes what goes out; a model in between could only lose a text or a field.
 """
 
-from functools import reduce
-from operator import or_
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -14,7 +12,10 @@ from domain.requests import Format, Overrides
 
 Time = Annotated[str, Field(description="RFC 3339, UTC", examples=["2026-01-31T09:30:00.000000Z"])]
 Stream = Literal["session", "subject", "tenant", "audit"]
-AnyPayload: Any = reduce(or_, PAYLOADS.values())
+
+_PAYLOADS: dict[str, Any] = {
+    "anyOf": [*({"$ref": f"#/components/schemas/{model.__name__}"} for model in PAYLOADS.values()), {"type": "object"}]
+}
 
 
 # --- requests --------------------------------------------------------------------------------------------------------
@@ -24,8 +25,10 @@ class NewEvent(BaseModel):
     """Something that happened. `kind` decides which payload is right; unknown kinds are stored and skipped."""
 
     kind: str = Field(description="as in user.input, or custom.* for your own", examples=["user.input"])
-    payload: AnyPayload | dict[str, Any] = Field(
-        {}, description="by kind: " + ", ".join(f"{kind} = {model.__name__}" for kind, model in PAYLOADS.items())
+    payload: dict[str, Any] = Field(
+        {},
+        description="by kind: " + ", ".join(f"{kind} = {model.__name__}" for kind, model in PAYLOADS.items()),
+        json_schema_extra=_PAYLOADS,
     )
     event_id: str | None = Field(None, description="a UUID, the idempotency key; the server makes one if there is none")
     schema_version: int = 1
@@ -247,5 +250,5 @@ class Ready(BaseModel):
     parked: int = Field(description="streams whose work stopped at an error and waits for an operator")
 
 
-REQUESTS = (NewEvent, NewEvents, NewPrompt, Problem)
+REQUESTS: tuple[type[BaseModel], ...] = (NewEvent, NewEvents, NewPrompt, Problem, *PAYLOADS.values())
 """Models that no endpoint names as its answer: the document gets their schemas from here."""
