@@ -75,7 +75,7 @@ def compile_prompt(
 ) -> Prompt:
     """The prompt for a request. Same inputs, same bytes. Raises ContextOverflow when the floor is over the budget."""
     desk = _desk(context, request, count, plan)
-    parent = parent if parent and parent.epoch == _epoch(context) else None
+    parent = parent if parent and _still_holds(parent, context) else None
 
     floor, frozen = _floor(desk), thawed(parent.frozen if parent else None, desk.facts, plan.mode)
     protected, fills, around, room = _laid_out(desk, floor, frozen)
@@ -87,7 +87,7 @@ def compile_prompt(
         trimmed.arrangement.layout,
         anchors=_anchor_ids(desk),
         frozen=frozen or freeze(shown, desk.facts, plan.mode),
-        epoch=_epoch(context),
+        heads=tuple(state.head for state in context.states),
     )
     outcome = reports.Outcome(context, protected, fills, trimmed, built, floor, desk.tools)
     return Prompt(
@@ -132,10 +132,10 @@ def _desk(context: Context, request: CompileRequest, count: Counter, plan: Plan)
     return _Desk(context, request, count, plan, facts, system_anchor(context.session, context.parents), tools)
 
 
-def _epoch(context: Context) -> tuple[int, ...]:
-    """What layouts go stale with: rollbacks and redactions in any of the streams."""
-    states = (context.session, context.subject, context.tenant, *context.parents)
-    return tuple(state.progress.refolds for state in states)
+def _still_holds(layout: Layout, context: Context) -> bool:
+    """Whether nothing that the layout was made from was rolled back or redacted since, in any of the streams."""
+    states = context.states
+    return len(layout.heads) == len(states) and all(map(ContextState.still_holds, states, layout.heads))
 
 
 def _floor(desk: _Desk) -> dict[str, int]:
@@ -244,8 +244,7 @@ def _arranged(desk: _Desk, around: Frame, protected: Protected, attempt: Arrange
     """The messages in order; the summary says how many units are neither shown nor summarised."""
     history = desk.context.history
     shown = len(attempt.window) + len(protected.units) + len(attempt.summary)
-    orphans = sum(unit.orphan for unit in history.recent)
-    omitted = history.before.units + len(history.recent) - shown - orphans
+    omitted = history.before.units + len(history.recent) - shown
     return arrange(around, protected, attempt, omitted, desk.plan.words)
 
 

@@ -19,3 +19,7 @@ class Context:
     sources: tuple[SourceResult, ...] = ()
     as_of: int = 0
     query: str = ""
+
+    @property
+    def states(self) -> tuple[ContextState, ...]:
+        return (self.session, self.subject, self.tenant, *self.parents)

@@ -20,6 +20,7 @@ from domain.rows import (
     Pin,
     Plan,
     ProfileField,
+    Refold,
     Run,
     SessionInfo,
     StoredSummary,
@@ -189,6 +190,14 @@ def summary_created(tables: Tables, event: Event, told: ev.SummaryCreated) -> It
     yield "summaries", told.id, row
 
 
+def rolled_back(tables: Tables, event: Event, told: ev.ContextRolledBack) -> Iterable[Change]:
+    yield "refolds", str(event.seq), Refold(event.seq, told.to_seq)
+
+
+def redacted(tables: Tables, event: Event, told: ev.EventRedacted) -> Iterable[Change]:
+    yield "refolds", str(event.seq), Refold(event.seq, 0)
+
+
 def skipped(tables: Tables, event: Event) -> Iterable[Change]:
     """A kind or version that this release cannot read: `custom.*` is meant to be kept, the rest is worth a notice."""
     if not event.kind.startswith("custom."):
@@ -225,6 +234,8 @@ RULES: Mapping[str, Callable[[Tables, Event, Any], Iterable[Change]]] = {
     "message.pinned": message_pinned,
     "message.unpinned": message_unpinned,
     "summary.created": summary_created,
+    "context.rolled_back": rolled_back,
+    "event.redacted": redacted,
     **CONVERSATION_RULES,
 }
 

@@ -16,14 +16,20 @@ Role = Literal["user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the fold has come. `units` and `messages` count what the window ever held, `refolds` the rollbacks and
-    redactions in force: what was derived under another count of them is stale."""
+    """How far the fold has come; `units` and `messages` count what the window ever held."""
 
     head: int = 0
     recorded_at: int = 0
     units: int = 0
     messages: int = 0
-    refolds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refold:
+    """A rollback or redaction at `seq`: what was derived before it from a head beyond `upto` is stale."""
+
+    seq: int
+    upto: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +291,7 @@ class CallId:
 
 TABLES: Mapping[str, type[Any]] = {
     "progress": Progress,
+    "refolds": Refold,
     "session": SessionInfo,
     "runs": Run,
     "instruction": Instruction,

@@ -18,7 +18,7 @@ class Layout:
     """Where the history is cut and what stands for the part before it. `cut` is the seq of the first unit of the
     window; 0 means that nothing was ever cut. `kept` names units before it that are shown all the same, `shortened`
     the tokens into which units had to fit. `trims` counts the cuts made in this view, `frozen` holds the slot
-    items that stay as they are for the rest of a run, and `epoch` what the layout is stale without."""
+    items that stay as they are for the rest of a run, and `heads` the seqs of the streams that it was made from."""
 
     cut: int = 0
     summary: tuple[SummaryLine, ...] = ()
@@ -27,7 +27,7 @@ class Layout:
     shortened: tuple[tuple[int, int], ...] = ()
     anchors: tuple[str | None, str | None] = (None, None)
     frozen: Frozen | None = None
-    epoch: tuple[int, ...] = ()
+    heads: tuple[int, ...] = ()
 
     def dump(self) -> dict[str, Any]:
         return {
@@ -38,7 +38,7 @@ class Layout:
             "shortened": [list(pair) for pair in self.shortened],
             "anchors": list(self.anchors),
             "frozen": self.frozen.dump() if self.frozen else None,
-            "epoch": list(self.epoch),
+            "heads": list(self.heads),
         }
 
     @classmethod
@@ -54,7 +54,7 @@ class Layout:
             shortened=tuple((seq, tokens) for seq, tokens in data["shortened"]),
             anchors=(system, business),
             frozen=frozen,
-            epoch=tuple(data["epoch"]),
+            heads=tuple(data["heads"]),
         )
 
 

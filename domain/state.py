@@ -9,7 +9,6 @@ from typing import Any
 
 from domain import reducers
 from domain.events import Event, UnknownPayload
-from domain.history import REFOLDING_KINDS
 from domain.reducers import Change
 from domain.rows import LOOKED_UP, TABLES, Lookups, Progress
 
@@ -40,6 +39,10 @@ class ContextState:
     @property
     def head(self) -> int:
         return self.progress.head
+
+    def still_holds(self, head: int) -> bool:
+        """Whether what was derived from the state at `head` holds: nothing of it was rolled back or redacted since."""
+        return not any(row.upto < head < row.seq for row in self.tables["refolds"].values())
 
     def one(self, table: str) -> Any:
         """The only row of a single-row table, or None."""
@@ -79,7 +82,6 @@ def changes(state: ContextState, event: Event) -> list[Change]:
                 recorded_at=event.recorded_at,
                 units=progress.units + sum(row.unit == row.seq for row in begun),
                 messages=progress.messages + len(begun),
-                refolds=progress.refolds + (event.kind in REFOLDING_KINDS),
             ),
         )
     )
