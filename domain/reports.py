@@ -119,17 +119,17 @@ def _entry(unit: Unit, disposition: str, reason: str, zone: str, shortened: int 
 
 def _range_before(outcome: Outcome, entries: Iterable[Entry]) -> list[Entry]:
     """The units older than any the compile looked at, as one range, less those that are shown or summarised."""
-    recent, before = outcome.context.history.recent, outcome.context.history.before
-    if not before.units or not recent:
-        return []
-    older = [entry for entry in entries if entry["to_seq"] < recent[0].seq]
+    context = outcome.context
+    recent, before = context.history.recent, context.history.before
+    first = recent[0].seq if recent else context.session.head + 1
+    older = [entry for entry in entries if entry["to_seq"] < first]
     units = before.units - sum(entry["units"] for entry in older)
     tokens = before.tokens - sum(entry["tokens"] for entry in older)
     if not units:
         return []
     return [
         {
-            "from_seq": 1, "to_seq": recent[0].seq - 1, "units": units, "tokens": tokens, "disposition": "dropped",
+            "from_seq": 1, "to_seq": first - 1, "units": units, "tokens": tokens, "disposition": "dropped",
             "reason": "window", "zone": "dropped",
         }
     ]  # fmt: skip
