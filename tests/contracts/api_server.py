@@ -1,9 +1,11 @@
 """The real application on a port of this machine, in a thread of the test."""
 
+import shutil
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -12,16 +14,19 @@ from fastapi import FastAPI
 
 from web.app import assemble, create_app
 from workers import assembly
-from workers.engine import Engine
 from workers.settings import Settings, load_settings
 from workers.store import migrate
 
 
 @contextmanager
-def serving(engine: Engine, settings: Settings) -> Iterator[str]:
-    """The address of the whole application."""
-    with running(create_app(engine, settings)) as url:
-        yield url
+def serving(settings: Settings) -> Iterator[httpx2.Client]:
+    """A client of the whole application, put together from settings."""
+    engine = assembly.build(settings)
+    try:
+        with running(create_app(engine, settings)) as url, client(url) as opened:
+            yield opened
+    finally:
+        assembly.close(engine)
 
 
 @contextmanager
@@ -42,15 +47,26 @@ def running(app: FastAPI) -> Iterator[str]:
             thread.join()
 
 
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file that was migrated and holds nothing; to be copied."""
+    path = tmp_path_factory.mktemp("store") / "empty.db"
+    migrate.upgrade(f"sqlite:///{path}")
+    return path
+
+
 @pytest.fixture
-def http(sqlite_url: str) -> Iterator[httpx2.Client]:
-    """A client of the real application on an empty store."""
-    migrate.upgrade(sqlite_url)
-    settings = load_settings(database_url=sqlite_url)
-    engine = assembly.build(settings)
-    with serving(engine, settings) as url, client(url) as opened:
+def http(empty_store: Path, tmp_path: Path) -> Iterator[httpx2.Client]:
+    """A client of the real application on an empty store, with the embedded server's worker threads."""
+    sqlite_url = f"sqlite:///{shutil.copy(empty_store, tmp_path / 'store.db')}"
+    with serving(load_settings(database_url=sqlite_url)) as opened:
         yield opened
-    assembly.close(engine)
+
+
+@pytest.fixture
+def serve() -> Callable[[Settings], AbstractContextManager[httpx2.Client]]:
+    """Serves by other settings, for the time of a `with`."""
+    return serving
 
 
 @pytest.fixture

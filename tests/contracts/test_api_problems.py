@@ -1,6 +1,9 @@
 """Every refusal is a problem of RFC 9457 with a code; nothing of the inside ever shows."""
 
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -9,10 +12,14 @@ import structlog
 
 from domain import errors
 from web import problems
+from workers.settings import Settings, load_settings
 
 pytest_plugins = ["api_server"]
 
 Json = dict[str, Any]
+
+EVENTS = "/v1/sessions/s-1/events"
+EVENT = b'{"kind": "user.input", "payload": {"content": "hello"}}'
 
 
 def problem(response: httpx2.Response, status: int, code: str) -> Json:
@@ -44,6 +51,19 @@ def test_a_failure_of_the_server_shows_an_id_that_its_log_has_too(broken_http: h
     assert "Error" not in found["detail"]
     assert found["request_id"] in found["detail"]
     assert [(line["request_id"], line["exc_info"]) for line in logged] == [(found["request_id"], True)]
+
+
+@pytest.mark.parametrize(
+    "store", ["sqlite:///{folder}/not-migrated.db", "postgresql+psycopg://nobody@127.0.0.1:1/nothing"], ids=str
+)
+def test_a_server_without_its_store_lives_but_is_not_ready(
+    serve: Callable[[Settings], AbstractContextManager[httpx2.Client]], tmp_path: Path, store: str
+) -> None:
+    with serve(load_settings(database_url=store.format(folder=tmp_path), dispatcher="inline")) as http:
+        assert http.get("/healthz").status_code == 200
+        for response in (http.get("/readyz"), http.get("/v1/sessions"), http.post(EVENTS, content=EVENT)):
+            problem(response, 503, "store_unavailable")
+            assert response.headers["Retry-After"] == "1"
 
 
 def test_a_request_id_of_the_caller_is_kept_if_it_is_harmless(http: httpx2.Client) -> None:
