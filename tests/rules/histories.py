@@ -82,7 +82,9 @@ class Log:
     def __repr__(self) -> str:
         """The events as one would add them, so that a failing example can be read."""
         rows = [
-            f"{one.seq} {one.kind} {dump_payload(one.payload) if one.payload else 'redacted'}" for one in self.events
+            f"{one.seq} {one.kind} {dump_payload(one.payload) if one.payload else 'redacted'}"
+            + (f" cause={one.causation_id}" if one.causation_id else "")
+            for one in self.events
         ]
         return f"Log({self.name!r}, " + "; ".join(rows) + ")"
 

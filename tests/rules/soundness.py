@@ -61,7 +61,8 @@ def assert_keeps_what_is_protected(world: World, prompt: Prompt, target: str, lo
         assert system.startswith(plain(told.payload.role))
     if told := directive(world):
         users = [one.text for one in seen(prompt.payload, target) if one.role == "user"]
-        for text in (plain(part.text) for part in told.payload.content if isinstance(part, TextPart)):
+        texts = [plain(part.text) for part in told.payload.content if isinstance(part, TextPart)]
+        for text in texts if target != "anthropic" else filter(str.strip, texts):
             assert any(_stands(text, shown) for shown in users), f"the directive {text[:60]!r} is not there"
 
 
