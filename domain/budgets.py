@@ -79,7 +79,8 @@ def fill_slots(
     """Fills the slots of a mode by rank within their budgets, lends what is left over, and keeps all of them together
     within `allowance` tokens; `headers` is what opening a slot costs. `block` constraints lie outside of it all."""
     fills = [_fill(spec, offers(spec.slot), facts, count) for spec in _with_constraints(mode)]
-    fills = _lend(fills)
+    if mode.lending:
+        fills = _lend(fills)
     room = min(mode.global_slot_budget, allowance)
     while _cost(fills, headers) > room and (fewer := _without_last(fills)):
         fills = fewer

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from domain import rendering, reports
-from domain.anchors import Protected, needs, overflow, protect, system_anchor
+from domain.anchors import Protected, core_rules, needs, overflow, protect, system_anchor
 from domain.arranging import Frame, arrange, frame
 from domain.budgets import Offers, SlotFill, fill_slots, input_budget
 from domain.context import Context
@@ -29,6 +29,9 @@ from domain.wording import WORDINGS, Wording
 
 TAIL_RESERVE = 40
 """Tokens kept for the frame of the tail message and the seams between counted pieces."""
+
+CHEAP = 8
+"""How many times the cost of the repeated core rules must be there for them to be repeated."""
 
 SEAMS = 16
 """Tokens by which the sum of counted pieces may miss the count of the whole, either way."""
@@ -205,15 +208,24 @@ def _wants_more(fills: Sequence[SlotFill]) -> bool:
 
 
 def _frame_that_fits(desk: _Desk, fills: Sequence[SlotFill], protected: Protected) -> tuple[Frame, int]:
-    """The frame with the slots and as many of the repeated core rules as fit, and the room that is left."""
-    overrides = desk.request.overrides
-    wanted = overrides.reinforce_limit if overrides.reinforce_rules is not False else 0
-    for reinforced in range(wanted, -1, -1):
-        around = frame(desk.anchor, fills, desk.plan.mode, desk.plan.words, reinforced)
-        room = desk.plan.limit - _fixed_tokens(desk, around, protected)
-        if room >= 0 or not reinforced:
-            break
-    return around, room
+    """The frame with the slots, with the repeated core rules where they are cheap, and the room that is left.
+
+    What the rules would cost is not given to the window just below the point where they come in, so that the window
+    never has less of a larger budget.
+    """
+    overrides, plan = desk.request.overrides, desk.plan
+
+    def framed(reinforced: int) -> tuple[Frame, int]:
+        around = frame(desk.anchor, fills, plan.mode, plan.words, reinforced)
+        return around, plan.limit - _fixed_tokens(desk, around, protected)
+
+    bare, room = framed(0)
+    if overrides.reinforce_rules is False or not core_rules(desk.anchor, overrides.reinforce_limit):
+        return bare, room
+    repeated, left = framed(overrides.reinforce_limit)
+    cost = room - left
+    least = 0 if overrides.reinforce_rules else cost * (CHEAP - 1)
+    return (repeated, left) if left >= least else (bare, min(room, least))
 
 
 def _fixed_tokens(desk: _Desk, around: Frame, protected: Protected) -> int:
@@ -233,8 +245,8 @@ def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, a
     def check(attempt: Arrangement, built: Built) -> str | None:
         return failed_check(built, attempt, protected, plan.limit)
 
-    history, mark = desk.context.history, plan.mode.low_water
-    found = trim(history, protected, parent, room, mark, count, plan.locale, build, check)
+    history, mode = desk.context.history, plan.mode
+    found = trim(history, protected, parent, room, mode.low_water, mode.lending, count, plan.locale, build, check)
     if found is None:
         raise overflow({"fixed": plan.limit - room + 1}, plan.limit, count)
     return found

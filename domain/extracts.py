@@ -6,6 +6,7 @@ with its key, a call with its arguments, a line or sentence of a text. Which of 
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +19,11 @@ from domain.windows import Unit
 LONGEST = 200
 """Characters of one fragment."""
 
-LONGEST_TEXT = 12_000
+LONGEST_TEXT = 48_000
 """Characters of one message that are looked at, from both ends: what a person would skim."""
+
+PIECE = 80
+"""Characters of a piece of a line that is too long to be kept or left as a whole."""
 
 LINE_WEIGHT = 0.2
 """What a line of a text is worth for its own sake when the text is made smaller in place."""
@@ -158,10 +162,11 @@ def _skimmed(text: str) -> str:
 
 
 def lines_of(text: str) -> list[tuple[str, Fragment]]:
-    """The lines of a text as they are, each with the fragment it makes."""
+    """The lines of a text as they are, a long one in pieces, each with the fragment it makes."""
     found = []
     for line in text.split("\n"):
-        if line.strip():
-            trouble = 1.0 if _tells_trouble(line) else 0.0
-            found.append((line, Fragment(line, identifiers(line), trouble + LINE_WEIGHT)))
+        for piece in [line] if len(line) <= LONGEST else textwrap.wrap(line, PIECE, break_on_hyphens=False):
+            if piece.strip():
+                trouble = 1.0 if _tells_trouble(piece) else 0.0
+                found.append((piece, Fragment(piece, identifiers(piece), trouble + LINE_WEIGHT)))
     return found

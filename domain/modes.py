@@ -16,7 +16,7 @@ SLOTS: tuple[SlotName, ...] = ("constraints", "planner", "task_memory", "tool_st
 
 GLOBAL_SLOT_BUDGET = 2400
 WINDOW_SHARE = 0.9
-LOW_WATER = 0.85
+LOW_WATER = 0.9
 
 BUILTIN = """
 [chat]
@@ -85,6 +85,7 @@ class Mode:
     window_share: float
     low_water: float
     freeze: bool = False
+    lending: bool = True
 
     def place(self, slot: SlotName, *, volatile: bool) -> Place:
         """Where a slot's items stand: stable ones in the prefix, volatile ones at the tail, unless told otherwise."""
@@ -123,6 +124,7 @@ def resolve_mode(asked: str | None, modes: Mapping[str, ModeSpec], request: Comp
         window_share=WINDOW_SHARE if overrides.window_share is None else overrides.window_share,
         low_water=LOW_WATER if overrides.low_water is None else overrides.low_water,
         freeze=modes[name].freeze == "run",
+        lending=overrides.lending,
     )
 
 

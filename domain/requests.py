@@ -31,6 +31,7 @@ class Overrides(Value):
     window_share: Annotated[float, Field(gt=0, le=1)] | None = None
     low_water: Annotated[float, Field(gt=0, le=1)] | None = None
     reserve_ratio: Annotated[float, Field(ge=0.15, le=0.9)] | None = None
+    lending: bool = True
     reinforce_rules: bool | None = None
     reinforce_limit: Annotated[int, Field(ge=0, le=3)] = 3
 

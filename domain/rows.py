@@ -16,12 +16,13 @@ Role = Literal["user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the fold has come; `units` and `messages` count what the window ever held."""
+    """How far the fold has come; `units` and `messages` count what the window ever held, `newest` is its last unit."""
 
     head: int = 0
     recorded_at: int = 0
     units: int = 0
     messages: int = 0
+    newest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +143,19 @@ class RecentCall:
     tool: str
     status: str
     preview: str
-    unit: int
     seq: int
     event_id: str
     recorded_at: int
     observed_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LateAnswer:
+    """An answer to a call of `unit`, given at `seq` when newer units stood already; `event_id` is the call's."""
+
+    unit: int
+    seq: int
+    event_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +312,7 @@ TABLES: Mapping[str, type[Any]] = {
     "observations": Observation,
     "recent_calls": RecentCall,
     "open_calls": OpenCall,
+    "late_answers": LateAnswer,
     "call_ids": CallId,
     "messages": Message,
     "pins": Pin,

@@ -82,6 +82,7 @@ def changes(state: ContextState, event: Event) -> list[Change]:
                 recorded_at=event.recorded_at,
                 units=progress.units + sum(row.unit == row.seq for row in begun),
                 messages=progress.messages + len(begun),
+                newest=max([progress.newest, *(row.unit for row in begun)]),
             ),
         )
     )

@@ -23,8 +23,11 @@ SUMMARY_SHARES = ((600, 0.85), (8_000, 0.4), (None, 0.1))
 """How much of the window the summary may take: of its first thousand tokens most, since whole turns would not fit there
 anyway, of further ones less, of many hardly any."""
 
-NEWEST_SHARE = 0.85
-"""The share of the window that the newest unit may take before the summary has to give way no further."""
+SMALLEST_SUMMARY = 48
+"""Tokens below which there is no summary: hardly more than its heading would fit."""
+
+NEWEST_LEAST, NEWEST_SHARE = 0.4, 0.85
+"""The least and the most of the window that the newest unit has when it does not fit beside a full summary."""
 
 FILLINGS = 2
 """How often the window and the summary hand each other what they do not need."""
@@ -83,6 +86,7 @@ def trim(
     parent: Layout | None,
     room: int,
     low_water: float,
+    lending: bool,
     count: Counter,
     locale: str,
     build: Callable[[Arrangement], Built],
@@ -94,7 +98,7 @@ def trim(
     that it fails, if any. With a parent layout the trim goes down to the low-water mark, so that the next prompts share
     a prefix; without one the window is the longest suffix that fits.
     """
-    begun = _begin(history, protected, parent, count, locale)
+    begun = _begin(history, protected, parent, lending, count, locale)
     rolled_back: list[Round] = []
     for attempt in _ladder(begun, room, low_water, count, locale):
         built = build(attempt)
@@ -118,6 +122,7 @@ class _Begun:
     complete: bool
     deep: bool
     newest: int
+    lending: bool
     protected: Protected
     extractor: Extractor
 
@@ -138,7 +143,9 @@ class _Begun:
         )
 
 
-def _begin(history: History, protected: Protected, parent: Layout | None, count: Counter, locale: str) -> _Begun:
+def _begin(
+    history: History, protected: Protected, parent: Layout | None, lending: bool, count: Counter, locale: str
+) -> _Begun:
     units = (*history.older, *history.recent)
     whole = [unit for unit in units if unit.seq not in protected.seqs and not unit.orphan]
     before = parent or Layout()
@@ -156,6 +163,7 @@ def _begin(history: History, protected: Protected, parent: Layout | None, count:
         complete=before.cut >= history.since,
         deep=history.deep or not history.since,
         newest=history.recent[-1].seq if history.recent else 0,
+        lending=lending,
         protected=protected,
         extractor=Extractor(lines, whole, protected.units, locale),
     )
@@ -178,17 +186,22 @@ def _ladder(begun: _Begun, room: int, low_water: float, count: Counter, locale: 
 def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str) -> Arrangement:
     """The window down to `target` tokens, the summary of what goes included. What the summary leaves over, the window
     gets back; what the window cannot use, the summary."""
-    reserve = _summary_room(begun, target) if strategy == "summary" else 0
-    for _ in range(FILLINGS):
-        window = _window(begun, target - reserve, count, locale)
-        if not window and strategy == "summary":
-            reserve = target
-        lines = _summary(begun, window, reserve, count, locale)
+    reserve = _summary_room(begun, target)
+    if strategy == "drop":
+        target, reserve = target - reserve, 0
+    window, lines = _filled(begun, target, reserve, count, locale)
+    for _ in range(FILLINGS if begun.lending else 0):
         spare = target - sum(unit.tokens for unit in window) - _summary_tokens(lines, count, locale)
         following = begun.units[-len(window) - 1] if len(window) < len(begun.units) else None
-        if not window or window[-1].shortened or following is None or following.tokens > spare:
+        if (
+            not reserve
+            or following is None
+            or (window and window[-1].shortened)
+            or (lines and following.tokens > spare)
+        ):
             break
-        reserve -= spare
+        reserve = max(0, reserve - spare) if lines else 0
+        window, lines = _filled(begun, target, reserve, count, locale)
     gone = begun.units[: len(begun.units) - len(window)]
     cut = next((unit.seq for unit in window if unit.seq >= begun.cut), begun.newest + 1)
     return Arrangement(
@@ -198,6 +211,15 @@ def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str)
         layout=begun.layout(window, lines, cut, trimmed=True),
         strategy=strategy,
     )
+
+
+def _filled(
+    begun: _Begun, target: int, reserve: int, count: Counter, locale: str
+) -> tuple[tuple[Unit, ...], tuple[SummaryLine, ...]]:
+    window = _window(begun, target - reserve, count, locale)
+    # Without a window the summary has all the room.
+    lines = _summary(begun, window, reserve if window or not reserve else target, count, locale)
+    return window, lines
 
 
 def _window(begun: _Begun, room: int, count: Counter, locale: str) -> tuple[Unit, ...]:
@@ -219,22 +241,26 @@ def _summary_tokens(lines: Sequence[SummaryLine], count: Counter, locale: str) -
 
 
 def _share(target: int) -> int:
+    """What the summary may take of a target; what it leaves to the window only ever grows with the target."""
+    if target < SMALLEST_SUMMARY:
+        return 0
     taken, below = 0.0, 0
     for upto, share in SUMMARY_SHARES:
         top = target if upto is None else min(target, upto)
         taken += max(0, top - below) * share
         below = max(below, top)
-    return int(taken)
+    return min(int(taken), target - SMALLEST_SUMMARY)
 
 
 def _summary_room(begun: _Begun, target: int) -> int:
     """What the summary may take: its share, but for what the newest unit is worth beside all that went."""
     most = _share(target)
-    if not begun.units or begun.units[-1].tokens <= target - most:
+    if not begun.lending or not begun.units or begun.units[-1].tokens <= target - most:
         return most
     newest = begun.units[-1]
     share = begun.extractor.fair_share((*begun.gone, *begun.units[:-1]), newest, target)
     wanted = newest.tokens if share > WHOLE else int(newest.tokens * share)
+    wanted = max(wanted, min(newest.tokens, int(target * NEWEST_LEAST)))
     return max(0, min(most, target - min(wanted, int(target * NEWEST_SHARE))))
 
 

@@ -168,8 +168,8 @@ def wanted_events(state: ContextState, cut: int) -> set[str]:
     if anchor := state.one("business"):
         wanted.add(anchor.event_id)
     wanted |= {call.event_id for call in state.tables["open_calls"].values() if not call.dead}
-    answered = state.tables["recent_calls"].values()
-    return wanted | {call.event_id for call in answered if call.unit < cut <= call.seq}
+    late = state.tables["late_answers"].values()
+    return wanted | {answer.event_id for answer in late if answer.unit < cut <= answer.seq}
 
 
 class UnitBuilder:
