@@ -33,13 +33,17 @@ def well_formed_json(value: Any) -> Any:
     return value
 
 
+def harmless(text: str) -> str:
+    """Foreign text that cannot open a section, close a fence or pass for a role marker; its lines stay."""
+    text = _TITLE.sub(r"〖\1〗", well_formed(text))
+    text = _HASHES.sub(lambda found: "\\" + found[1], text)
+    text = _FENCE.sub(lambda found: "ˋ" * len(found[0]) if found[0][0] == "`" else "∼" * len(found[0]), text)
+    return _ROLE.sub(r"<¦\1¦>", text)
+
+
 def inline(text: str) -> str:
-    """Foreign text as one line that cannot open a section, close a fence or pass for a role marker."""
-    line = _BREAK.sub(" ⏎ ", well_formed(text))
-    line = _TITLE.sub(r"〖\1〗", line)
-    line = _HASHES.sub(lambda found: "\\" + found[1], line)
-    line = _FENCE.sub(lambda found: "ˋ" * len(found[0]) if found[0][0] == "`" else "∼" * len(found[0]), line)
-    return _ROLE.sub(r"<¦\1¦>", line).strip()
+    """The same as one line."""
+    return harmless(_BREAK.sub(" ⏎ ", text)).strip()
 
 
 def clusters(text: str) -> list[str]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from domain.counting import Counter
-from domain.events import TextPart
+from domain.events import Part, TextPart
 from domain.masking import masked_call, masked_parts, masker
-from domain.rendering.neutral import Neutral, from_message, same_model
+from domain.rendering.neutral import Neutral, from_message, same_model, text_of
 from domain.rows import Message, OpenCall
 from domain.state import ContextState
-from domain.text import inline
+from domain.text import harmless, inline
 from domain.wording import WORDINGS
 
 DEPTH = 3
@@ -223,9 +223,15 @@ class UnitBuilder:
         if message.reasoning and not same_model(message, self._model):
             shown = replace(shown, reasoning=())
         if message.reference:
-            heading = WORDINGS[self._locale].expanded.format(id=inline(message.name or ""))
-            shown = replace(shown, parts=(TextPart(type="text", text=heading), *shown.parts))
+            shown = replace(shown, parts=self._reference(shown.parts, message.name or ""))
         return shown, self._count.message(message) if shown is plain else self._count.neutral([shown])
+
+    def _reference(self, parts: Sequence[Part], name: str) -> tuple[Part, ...]:
+        heading: Part = TextPart(type="text", text=WORDINGS[self._locale].expanded.format(id=inline(name)))
+        shown = (
+            TextPart(type="text", text=harmless(text_of(one))) if isinstance(one, TextPart) else one for one in parts
+        )
+        return heading, *shown
 
     def _masked(self, message: Neutral) -> Neutral:
         parts = masked_parts(message.parts, self._mask)
