@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import uuid
@@ -61,8 +62,18 @@ def _serve(settings: Settings, asked: argparse.Namespace) -> int:
         # By name: the web stands above the workers and imports them, never the other way round.
         app = importlib.import_module("web.app").create_app(engine, settings)
         host, port = asked.host or settings.host, settings.port if asked.port is None else asked.port
-        config = uvicorn.Config(app, host=host, port=port, log_level=settings.log_level.lower(), access_log=False)
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_level=settings.log_level.lower(),
+            access_log=False,
+            timeout_graceful_shutdown=5,
+        )
         bound = config.bind_socket()
+        # Small answers must not wait for the acknowledgement of the one before; the URL is printed when it answers.
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        bound.listen(config.backlog)
         address = f"[{host}]" if ":" in host else host
         print(f"promptctx: http://{address}:{bound.getsockname()[1]} ({masked(settings.database_url)})", flush=True)
         uvicorn.Server(config).run(sockets=[bound])

@@ -254,6 +254,9 @@ def test_erasing_a_rule_is_loosening_it(engine: Engine, tenant: str) -> None:
     engine.append(tenant, "s", [rule])
     with pytest.raises(Forbidden):
         engine.append(tenant, "s", [event("event.redacted", event_id=rule["event_id"])], may_loosen=False)
+    for actor in ("agent", "tool"):
+        with pytest.raises(Forbidden):
+            engine.append(tenant, "s", [{**event("event.redacted", event_id=rule["event_id"]), "actor": actor}])
 
 
 # --- exactness --------------------------------------------------------------------------------------------------------

@@ -54,11 +54,9 @@ def _write(
     may_loosen: bool,
 ) -> "_Batch":  # fmt: skip
     with deps.database.write() as unit:
-        batch = _Batch(unit, tenant, session, deps.clock.now())
+        batch = _Batch(unit, tenant, session, deps.clock.now(), may_loosen)
         if batch.sort(incoming, expected) and seen is not None and seen != batch.home.head:
             raise _Moved
-        if not may_loosen:
-            batch.refuse_loosening_erasure()
         batch.write()
     return batch
 
@@ -74,8 +72,8 @@ class _Target:
 class _Batch:
     """The events of one call inside one write unit. Locks the session's row first, then the others by name."""
 
-    def __init__(self, unit: Unit, tenant: str, session: str, now: int) -> None:
-        self.unit, self.tenant, self.session, self.now = unit, tenant, session, now
+    def __init__(self, unit: Unit, tenant: str, session: str, now: int, may_loosen: bool) -> None:
+        self.unit, self.tenant, self.session, self.now, self.may_loosen = unit, tenant, session, now, may_loosen
         self.home = streams.lock(unit, tenant, f"session/{session}", now)
         self.about: Mapping[str, Any] = self.home.about
         self.head = self.home.head
@@ -106,11 +104,6 @@ class _Batch:
             )  # fmt: skip
         return bool(seen)
 
-    def refuse_loosening_erasure(self) -> None:
-        for _, _, target in self.erased:
-            if target.kind in ("constraint.set", "instruction.set"):
-                raise Forbidden(f"Erasing a {target.kind} event loosens the rules; that needs the scope `policy`.")
-
     def write(self) -> None:
         names = sorted(self._targets, key=lambda name: (name != self.home.stream_id, name))
         rows = [self.home if name == self.home.stream_id else self._open(name) for name in names]
@@ -123,11 +116,10 @@ class _Batch:
                 head = row.head + len(self._targets[row.stream_id].events)
                 work.want(self.unit, self.tenant, row.number, "project", head)
                 self.moved.append(row.number)
-        for name, key, _ in self.erased:
+        for name, key, known in self.erased:
             log.erase(self.unit, self.tenant, name, key)
-            # What a subject or a tenant remembers may stand in prompts of other sessions.
-            only = self.home.number if name == self.home.stream_id else None
-            snapshots.erase_with(self.unit, self.tenant, log.unpack_id(key), only, self.now)
+            seq = known.seq if name == self.home.stream_id else None
+            snapshots.erase_with(self.unit, self.tenant, self.home.number, log.unpack_id(key), seq, self.now)
 
     def _open(self, name: str) -> StreamRow:
         return streams.lock(self.unit, self.tenant, name, self.now)
@@ -149,6 +141,8 @@ class _Batch:
             erased = known.get(one.redacts)
             if erased is None:
                 raise InvalidEvent("payload.event_id: no such event in this session.", path="payload.event_id")
+            if erased.kind in ("constraint.set", "instruction.set") and guards.is_bound(one, self.may_loosen):
+                raise Forbidden(f"Erasing a {erased.kind} event loosens the rules; that needs the scope `policy`.")
             # It stands in the stream of what it erases: the fold of that stream must meet it.
             name = erased.stream_id
             self.erased.append((name, one.redacts, erased))

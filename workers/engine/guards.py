@@ -43,16 +43,17 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
 
 def _needs_look(one: Incoming, may_loosen: bool) -> bool:
     payload = one.payload
-    return isinstance(payload, MessagePinned) or (_is_bound(one, may_loosen) and isinstance(payload, _RULES))
+    return isinstance(payload, MessagePinned) or (is_bound(one, may_loosen) and isinstance(payload, _RULES))
 
 
-def _is_bound(one: Incoming, may_loosen: bool) -> bool:
+def is_bound(one: Incoming, may_loosen: bool) -> bool:
+    """Whether an event may not loosen rules: for want of the scope, or because an injected text could speak in it."""
     return not may_loosen or one.event.actor in UNTRUSTED_ACTORS
 
 
 def _check(state: ContextState, one: Incoming, may_loosen: bool) -> None:
     payload = one.payload
-    if _is_bound(one, may_loosen):
+    if is_bound(one, may_loosen):
         rolls = isinstance(payload, ContextRolledBack) and payload.loosen
         if rolls or loosens(state.tables, payload):
             raise Forbidden(
