@@ -13,8 +13,8 @@ from store_histories import drain, event, histories, said, with_causes
 from domain.errors import StoreUnavailable
 from domain.state import ContextState
 from workers.engine import Engine, Outcome, project
-from workers.engine.project import catch_up
 from workers.engine.folds import fold_log
+from workers.engine.project import catch_up
 from workers.store import Database, models, streams, work
 from workers.store.streams import StreamRow
 
@@ -263,3 +263,16 @@ def test_f74_readers_see_the_old_generation_until_the_new_one_is_whole(
         assert models.load_all(unit, tenant, row.number, after.generation).progress.messages == 1
         assert models.load_all(unit, tenant, row.number, before.generation) == ContextState()
     assert (after.generation, after.seq) == (before.generation + 1, 4)
+
+
+def test_a_projection_that_yields_before_the_end_is_taken_up_again(
+    engine: Engine, database: Database, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project, "YIELD_AFTER", -1.0)
+    for batch in range(2):
+        engine.append(tenant, "s", [event("user.input", content=f"{batch} {at}") for at in range(project.BATCH)])
+    outcome = engine.project(tenant, "session/s")
+    assert outcome is Outcome.MORE
+    drain(engine)
+    held, folded = both_states(database, tenant)
+    assert held == folded

@@ -16,7 +16,7 @@ from workers.engine.deps import Deps
 from workers.engine.folding import fold_into
 from workers.engine.leases import Fenced, Outcome, Parked, StreamParked, keep, settle, under
 from workers.engine.states import StateKey
-from workers.store import Unit, log, models, work
+from workers.store import Unit, log, models, streams, work
 from workers.store.models import Checkpoint
 from workers.store.work import Claim
 
@@ -119,6 +119,9 @@ def _write(deps: Deps, claimed: Claim, batch: _Batch, *, last: bool) -> Outcome:
         raise
     head = events[-1].seq if events else checkpoint.seq
     with deps.database.write() as unit:
+        if last and len(events) == BATCH:
+            # It yields before the end, and a row that waited was not told how far that is.
+            work.want(unit, tenant, stream, "project", streams.head(unit, tenant, stream))
         outcome = (settle if last else keep)(unit, claimed, head)
         if events and not models.advance(unit, tenant, stream, checkpoint, head):
             raise Fenced
