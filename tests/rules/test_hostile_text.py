@@ -127,7 +127,7 @@ def test_every_payload_can_be_sent_and_counted(text: str, target: str) -> None:
     "arguments",
     [
         '{"a": NaN}', '{"a": Infinity}', '{"a": 1e999}', '{"a": "\\ud83d"}', '{"\\ud83d": 1}', "[" * 5000, "{" * 5000,
-        '{"a":' * 3000 + "1" + "}" * 3000, '{"a": ' + "9" * 6000 + "}", "not json", "", '"text"', "[1]", "null", '{"a": 1',
+        '{"a":' * 3000 + "1" + "}" * 3000, '{"a": ' + "9" * 6000 + "}", "not json", "", '"text"', "[1]", '{"a": 1',
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("target", FORMATS)
