@@ -70,6 +70,7 @@ class Sums:
     bound_total: int = 0
     before: int = 0
     after: int = 0
+    allowed: int = 0
     failures: list[str] = field(default_factory=list)
     broken: Tally[str] = field(default_factory=Tally)
     ms: list[float] = field(default_factory=list)
@@ -190,6 +191,7 @@ def _score(
     sums.turns += 1
     sums.before += turn.tokens
     sums.after += tokens
+    sums.allowed += lane.budget
     sums.ms.append(compiled.ms)
     broken = broken_rules(compiled.messages, tokens, lane.budget, turn.system, turn.instruction_text)
     sums.broken.update(broken)
@@ -252,6 +254,7 @@ def row(sums: Sums) -> dict[str, Any]:
         "grounding_any_size": rounded(sums.grounding_anyhow),
         "needed": sums.needed,
         "bare": sums.bare,
+        "fill": rounded(sums.after / sums.allowed if sums.allowed else None),
         "breaks": {**sums.broken, **({"failed": len(sums.failures)} if sums.failures else {})},
         "share_of_long_sessions": rounded(statistics.fmean(sums.shares) if sums.shares else None),
     }

@@ -16,6 +16,9 @@ COLUMNS = {
 
 Report = dict[str, Any]
 
+HOME = re.compile(r"/(?:Users|home)/[^/\s'\"]+")
+"""Somebody's home directory, which is nobody else's business."""
+
 
 def report(methods: Sequence[Method], results: Results, sessions: Sequence[Session], encoding: str) -> Report:
     """Cells per method, and per source beside them."""
@@ -75,6 +78,7 @@ def write(document: Path, fill: Callable[[str], str | None]) -> None:
 
     def filled(match: "re.Match[str]") -> str:
         text = fill(match[1])
+        text = text and HOME.sub("~", text)
         return match[0] if text is None else f"<!-- begin {match[1]} -->\n\n{text}\n\n<!-- end -->"
 
     text = document.read_text(encoding="utf-8")

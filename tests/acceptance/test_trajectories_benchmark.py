@@ -15,6 +15,7 @@ from benchmarks.trajectory.measuring import budgets, cell, measure, planned
 from benchmarks.trajectory.methods import Compiled, LastN, Promptctx, Run
 from benchmarks.trajectory.peer_side.serve import count_message as count_in_a_peer
 from benchmarks.trajectory.peers import PEERS, environment
+from benchmarks.trajectory.reporting import write
 from benchmarks.trajectory.scoring import (
     Earlier,
     PrefixBound,
@@ -411,6 +412,7 @@ def test_a_sampled_run_on_real_logs_has_every_number_and_no_broken_rule(corpus: 
             assert 0 < found["prefix_bound"] <= 1
             assert found["tokens_after"] < found["tokens_before"]
             assert found["ms_p50"] > 0
+            assert 0 < found["fill"] <= 1
     assert "25%" in report["methods"]["promptctx"]["sources"]["tau-bench"]
     assert "stood:" in told
 
@@ -437,6 +439,13 @@ def test_results_and_prompts_are_written_between_the_marks_of_a_page(
     assert "AFTER: " in text
     assert "'TCK-90210': grounded" in text
     assert "promptctx@0.5" in capsys.readouterr().out
+
+
+def test_a_page_never_names_somebodys_home_directory(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- begin a --><!-- end -->")
+    write(page, lambda name: "in '/Users/ann/x' and /home/bob/y")
+    assert page.read_text() == "<!-- begin a -->\n\nin '~/x' and ~/y\n\n<!-- end -->"
 
 
 @pytest.mark.corpus
