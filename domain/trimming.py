@@ -286,9 +286,10 @@ def _heading(count: Counter, locale: str) -> int:
 
 
 def _shorten(unit: Unit, room: int, count: Counter, locale: str) -> Unit | None:
-    """The unit with its texts made smaller until it fits, the longest first; calls and ids stay whole."""
+    """The unit with its texts made smaller until it fits, the longest first; calls and ids stay whole, and so does a
+    message with reasoning, whose signature holds for the whole of it."""
     words = WORDINGS[locale]
-    texts = ["\n".join(map(text_of, message.parts)) for message in unit.messages]
+    texts = ["" if one.reasoning else "\n".join(map(text_of, one.parts)) for one in unit.messages]
     sizes = [count.text(text) for text in texts]
     for slack in (0, 8 * len(sizes)):
         level = _level(sizes, room - (unit.tokens - sum(sizes)) - slack)
