@@ -42,11 +42,11 @@ def count_all(database: Database, tenant: str) -> int:
         with database.read() as unit:
             number, checkpoint, _ = loaded(unit, tenant)
             rows = counts.count_ahead(unit, tenant, number, checkpoint, counter())
-        if not rows:
+        if rows is None:
             return stored
         with database.write() as unit:
             assert counts.store(unit, tenant, number, checkpoint, rows)
-        stored += len(rows)
+        stored += len(rows.rows)
 
 
 def assert_alike(database: Database, tenant: str) -> None:
@@ -133,6 +133,7 @@ def test_counts_of_messages_that_changed_meanwhile_are_not_stored(
     with database.read() as unit:
         number, checkpoint, _ = loaded(unit, tenant)
         rows = counts.count_ahead(unit, tenant, number, checkpoint, counter())
+    assert rows is not None
     engine.append(tenant, "s", [said("later")])
     drain(engine)
     with database.write() as unit:

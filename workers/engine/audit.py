@@ -65,23 +65,22 @@ def _trims(row: SnapshotRow, prompt: Prompt, before: Layout | None) -> Iterable[
     if prompt.layout.trims == (before.trims if before else 0):
         return
     carried = before.cut if before else 0
-    cut = [unit for unit in prompt.report["units"] if unit["disposition"] in CUT and unit["to_seq"] >= carried]
+    cut = [unit for unit in prompt.report["units"] if unit["disposition"] in CUT and unit["from_seq"] >= carried]
     told = tuple(_unit(unit, trim["strategy"]) for unit in cut)
     yield ContextTrimmed(snapshot_id=row.id, units=told, rounds=len(trim["rolled_back"]) + 1)
 
 
 def _unit(unit: dict[str, Any], strategy: str) -> dict[str, Any]:
     """What became of a unit: by which strategy, why, which events, and the tokens before and after."""
-    return {
-        "from_seq": unit["from_seq"],
-        "to_seq": unit["to_seq"],
-        "strategy": strategy,
-        "disposition": unit["disposition"],
+    told = {
+        "strategy": "summary" if unit["disposition"] == "summarized" else strategy,
         "reason": unit["reason"],
-        "events": unit.get("events", []),
-        "tokens": unit["tokens"],
-        "after": unit.get("after", 0),
+        "tokens": [unit["tokens"], unit.get("after", 0)],
     }
+    # A range that was never looked into has no events to name.
+    return (
+        {**told, "events": unit["events"]} if "events" in unit else {**told, "seqs": [unit["from_seq"], unit["to_seq"]]}
+    )
 
 
 def _moves(unit: Unit, row: SnapshotRow, prompt: Prompt, session: ContextState) -> Iterable[Payload]:

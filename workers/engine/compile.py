@@ -19,7 +19,7 @@ from workers.engine.audit import write_audit
 from workers.engine.contexts import Loaded, Pins, Reach
 from workers.engine.deps import Deps
 from workers.engine.leases import Outcome, StreamParked, keep, settle, under
-from workers.engine.prompts import snapshot_about, snapshot_body, snapshot_id
+from workers.engine.prompts import said, snapshot_about, snapshot_body, snapshot_id
 from workers.store import Unit, jobs, snapshots, streams, work
 from workers.store.jobs import JobRow
 from workers.store.snapshots import SnapshotRow
@@ -143,7 +143,7 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
     pins = Pins(job.tenant, request, job.heads, job.as_of)
     with deps.database.read() as unit:
         parent = jobs.prompt_before(unit, job)
-        data = snapshots.layout(unit, job.tenant, parent) if parent else None
+        data = snapshots.layout(unit, job.tenant, job.stream, parent) if parent else None
     before = Layout.load(data) if data is not None else None
     loaded = contexts.load(deps, pins, Reach(before, deep=False))
     sources = deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots)
@@ -154,7 +154,8 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
         loaded = contexts.load(deps, pins, Reach(before)).with_sources(sources)
         prompt = compile_prompt(loaded.context, request, before, loaded.count, loaded.plan)
     body = snapshot_body(job, prompt, loaded, parent)
-    return _Compiled(prompt, parent, before, loaded, snapshots.packed(prompt.layout.dump(), body))
+    content = snapshots.packed(prompt.layout.dump(), body, said(loaded.messages.values()))
+    return _Compiled(prompt, parent, before, loaded, content)
 
 
 def _store(

@@ -3,7 +3,7 @@
 The read-models answer as long as they stand at that seq. Once they are past it, the log is folded instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,10 +12,11 @@ from domain.context import Context
 from domain.events import TextPart
 from domain.modes import ModeSpec
 from domain.requests import CompileRequest
+from domain.rows import Message
 from domain.snapshots import Layout
 from domain.sources import SourceResult
 from domain.state import ContextState
-from domain.windows import HistoryReader, MemoryHistory, read_history
+from domain.windows import HistoryReader, MemoryHistory, Totals, read_history
 from workers.engine.deps import Deps
 from workers.engine.folds import fold_at
 from workers.engine.project import catch_up
@@ -65,7 +66,7 @@ class Reach:
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """`spec` is the mode as data, before overrides. `read_at` is where each stream's head was when it was read: what is
-    erased later has been read all the same."""
+    erased later has been read all the same. `messages` are those that were read, by event id."""
 
     context: Context
     plan: Plan
@@ -73,6 +74,7 @@ class Loaded:
     tokenizer: Tokenizer
     spec: Json
     read_at: Mapping[int, int]
+    messages: Mapping[str, Message]
 
     def with_sources(self, found: tuple[SourceResult, ...]) -> "Loaded":
         return replace(self, context=replace(self.context, sources=found))
@@ -98,11 +100,11 @@ def load(deps: Deps, pins: Pins, reach: Reach, *, from_log: bool = False) -> Loa
             tokenizer = pins.tokenizer or _tokenizer(deps, pins.request, session.state)
             count = _counter(deps, pins.request, tokenizer)
             checkpoint = session.checkpoint
-            ahead = checkpoint and counts.count_ahead(unit, pins.tenant, session.number, checkpoint, count)
-            if not ahead:
+            ahead = counts.count_ahead(unit, pins.tenant, session.number, checkpoint, count) if checkpoint else None
+            if checkpoint is None or ahead is None:
                 return _loaded(reading, session, count, tokenizer, reach)
         with deps.database.write() as unit:
-            counts.store(unit, pins.tenant, session.number, checkpoint or Checkpoint(), ahead)
+            counts.store(unit, pins.tenant, session.number, checkpoint, ahead)
 
 
 def states(deps: Deps, pins: Pins) -> list[ContextState]:
@@ -183,9 +185,10 @@ def _counter(deps: Deps, request: CompileRequest, tokenizer: Tokenizer) -> Learn
 def _loaded(reading: _Reading, session: _State, count: LearningCounter, tokenizer: Tokenizer, reach: Reach) -> Loaded:
     pins = reading.pins
     plan = prepare(session.state, pins.request, count, pins.modes or reading.deps.modes)
-    reader: HistoryReader = MemoryHistory(session.state, count)
+    held: HistoryReader = MemoryHistory(session.state, count)
     if session.checkpoint is not None:
-        reader = SqlHistory(reading.unit, pins.tenant, session.number, session.checkpoint.generation, count)
+        held = SqlHistory(reading.unit, pins.tenant, session.number, session.checkpoint.generation, count)
+    reader = _Remembering(held)
     parent = reach.parent or Layout()
     history = read_history(
         reader, session.state, count, plan.limit, locale=plan.locale, model=plan.model, cut=parent.cut,
@@ -203,7 +206,28 @@ def _loaded(reading: _Reading, session: _State, count: LearningCounter, tokenize
     )
     read_at = {row.number: row.head for row in reading.rows.values()}
     spec = (pins.modes or reading.deps.modes)[plan.mode.name].model_dump(exclude_defaults=True)
-    return Loaded(context, plan, count, tokenizer, spec, read_at)
+    return Loaded(context, plan, count, tokenizer, spec, read_at, reader.messages)
+
+
+class _Remembering:
+    """A history reader that keeps what passed through it."""
+
+    def __init__(self, reader: HistoryReader) -> None:
+        self._reader = reader
+        self.messages: dict[str, Message] = {}
+
+    def newest(self, before_unit: int, limit: int) -> Sequence[Message]:
+        return self._kept(self._reader.newest(before_unit, limit))
+
+    def units(self, event_ids: Collection[str]) -> Sequence[Message]:
+        return self._kept(self._reader.units(event_ids))
+
+    def totals(self, before_unit: int) -> Totals:
+        return self._reader.totals(before_unit)
+
+    def _kept(self, found: Sequence[Message]) -> Sequence[Message]:
+        self.messages.update((message.event_id, message) for message in found)
+        return found
 
 
 def _query(request: CompileRequest, session: ContextState, reader: HistoryReader) -> str:

@@ -31,6 +31,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _UNFIT = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
 
+_BARE = frozenset({"kind", "payload", "event_id", "schema_version"})
 _KNOWN_FIELDS = frozenset(
     {
         "kind", "payload", "event_id", "schema_version", "occurred_at", "actor", "run_id", "causation_id",
@@ -91,7 +92,7 @@ def read_draft(wire: Any, limit: int, *, trusted: bool = False) -> Incoming:
     body = _body(kind, payload, limit, trusted)
     key = _key(wire.get("event_id"), "event_id")
     event = NewEvent(key, kind, payload.schema_version, body)
-    if len(wire) > 2:
+    if not wire.keys() <= _BARE:
         _read_envelope(event, wire)
     redacts = _key(payload.event_id, "payload.event_id") if isinstance(payload, EventRedacted) else None
     return Incoming(event, unpack_id(key), payload, stream_of(kind, payload), redacts)

@@ -1,6 +1,7 @@
 """Prompts as they are stored, and as they are shown."""
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -9,9 +10,10 @@ from domain import rendering
 from domain.canonical import content_hash
 from domain.counting import Counter
 from domain.errors import ContextOverflow, InvalidRequest, SnapshotRedacted, UnknownSnapshot
+from domain.events import TextPart
 from domain.rendering.neutral import Neutral
 from domain.requests import CompileRequest, Format
-from domain.rows import Tool, dump_row, load_row
+from domain.rows import Message, Tool, dump_row, load_row
 from domain.snapshots import COMPILER, Prompt
 from workers.clock import format_time
 from workers.engine.contexts import Loaded
@@ -20,6 +22,7 @@ from workers.engine.drafts import is_uuid
 from workers.engine.reading import cursor, page_size, session_row
 from workers.store import snapshots, streams
 from workers.store.jobs import JobRow
+from workers.store.packing import Said
 from workers.store.snapshots import SnapshotRow
 
 Json = dict[str, Any]
@@ -66,6 +69,16 @@ def snapshot_body(job: JobRow, prompt: Prompt, loaded: Loaded, parent: str | Non
         "payload": prompt.payload,
         "provenance": prompt.provenance,
         "report": prompt.report,
+    }
+
+
+def said(messages: Iterable[Message]) -> dict[str, Said]:
+    """What a snapshot need not repeat: the ids and the texts of the session's own messages."""
+    return {
+        message.event_id: Said(
+            message.seq, [part.text if isinstance(part, TextPart) else None for part in message.parts]
+        )
+        for message in messages
     }
 
 

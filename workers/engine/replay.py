@@ -53,7 +53,9 @@ def _compiled_again(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Js
         modes={mode["name"]: ModeSpec.model_validate(mode["spec"])},
     )
     with deps.database.read() as unit:
-        layout = snapshots.layout(unit, tenant, inputs["parent_layout"]) if inputs["parent_layout"] else None
+        layout = (
+            snapshots.layout(unit, tenant, row.stream, inputs["parent_layout"]) if inputs["parent_layout"] else None
+        )
     parent = Layout.load(layout) if layout is not None else None
     loaded = contexts.load(deps, pins, Reach(parent), from_log=True)
     loaded = loaded.with_sources(tuple(map(SourceResult.load, inputs["sources"])))
@@ -63,7 +65,7 @@ def _compiled_again(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Js
 def _cause(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> str:
     inputs = body["inputs"]
     with deps.database.read() as unit:
-        if _erased(unit, tenant, inputs):
+        if _erased(unit, tenant, row, inputs):
             return "redaction: something that the prompt was compiled from was erased since"
     if inputs["compiler"] != COMPILER:
         return f"code: compiled by version {inputs['compiler']} of the compiler, replayed by {COMPILER}"
@@ -72,9 +74,9 @@ def _cause(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> str:
     return "code: the compiler gives other bytes for the same inputs"
 
 
-def _erased(unit: Unit, tenant: str, inputs: Json) -> bool:
+def _erased(unit: Unit, tenant: str, row: SnapshotRow, inputs: Json) -> bool:
     parent = inputs["parent_layout"]
-    if parent and snapshots.layout(unit, tenant, parent) is None:
+    if parent and snapshots.layout(unit, tenant, row.stream, parent) is None:
         return True
     for head in (inputs["session"], inputs["subject"], inputs["tenant"], *inputs["parents"]):
         found = streams.get(unit, tenant, head["stream"])

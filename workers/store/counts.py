@@ -5,6 +5,7 @@ long it is.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,13 +16,14 @@ from domain.counting import Counter
 from domain.rows import Message
 from domain.windows import NEWEST, Totals
 from workers.store import models
-from workers.store.database import Prepared, Unit, insert
+from workers.store.database import Bulk, Prepared, Unit
 from workers.store.log import pack_id
-from workers.store.models import Checkpoint, read_message
+from workers.store.models import MESSAGE, WITH_EVENTS, Checkpoint, read_message
 from workers.store.tables import message_tokens, messages
 
 CACHED = 8192
 CACHED_BYTES = 8192
+_WIDTH = len(MESSAGE)
 
 
 class LearningCounter(Counter):
@@ -36,7 +38,9 @@ _decoded = lru_cache(CACHED)(lambda *row: read_message(row))
 
 
 def _message(row: Sequence[Any]) -> Message:
-    found: Message = _decoded(*row[:4]) if len(row[3]) <= CACHED_BYTES else read_message(row[:4])
+    known = row[:_WIDTH]
+    size = len(row[3]) + len(row[_WIDTH - 1] or b"")
+    found: Message = _decoded(*known) if size <= CACHED_BYTES else read_message(known)
     return found
 
 
@@ -45,7 +49,7 @@ _OF = (
     messages.c.stream == bindparam("of_stream"),
     messages.c.generation == bindparam("of_generation"),
 )
-_COUNTED = messages.outerjoin(
+_COUNTED = WITH_EVENTS.outerjoin(
     message_tokens,
     sa.and_(
         message_tokens.c.tenant == messages.c.tenant,
@@ -55,7 +59,7 @@ _COUNTED = messages.outerjoin(
         message_tokens.c.seq == messages.c.seq,
     ),
 )
-_FIELDS = (messages.c.event_id, messages.c.seq, messages.c.unit, messages.c.body, message_tokens.c.tokens)
+_FIELDS = (*MESSAGE, message_tokens.c.tokens)
 
 
 def _units(chosen: Any) -> sa.Select[Any]:
@@ -133,7 +137,7 @@ class SqlHistory:
     def _read(self, found: Sequence[Any]) -> list[Message]:
         read = [_message(row) for row in found]
         self._count.learn(
-            {message.event_id: row[4] for message, row in zip(read, found, strict=True) if row[4] is not None}
+            {message.event_id: row[-1] for message, row in zip(read, found, strict=True) if row[-1] is not None}
         )
         return read
 
@@ -146,53 +150,50 @@ AHEAD = 500
 LEFT = 32
 """Messages that may stay uncounted: fewer than this are not worth a transaction of their own."""
 
-_INSERT = Prepared(
-    lambda dialect: (
-        insert(message_tokens, dialect)
-        .values({column.name: bindparam(column.name) for column in message_tokens.columns})
-        .on_conflict_do_nothing()
-    )
+_INSERT = Bulk(
+    message_tokens,
+    ("tenant", "stream", "generation", "counting"),
+    ("seq", "tokens", "total_tokens", "total_messages", "total_units"),
+    keep=True,
 )
 _UNCOUNTED = Prepared(
     lambda dialect: (
-        sa.select(*_FIELDS[:4]).where(*_OF, messages.c.seq > bindparam("after")).order_by(messages.c.seq).limit(AHEAD)
+        sa.select(*MESSAGE)
+        .select_from(WITH_EVENTS)
+        .where(*_OF, messages.c.seq > bindparam("after"))
+        .order_by(messages.c.seq)
+        .limit(AHEAD)
     )
 )
 
 
-def count_ahead(
-    unit: Unit, tenant: str, stream: int, checkpoint: Checkpoint, count: LearningCounter
-) -> list[dict[str, Any]]:
-    """The next rows of stored counts, to be written with `store`; none when few messages wait."""
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Counts to be stored, made at a checkpoint: (seq, tokens, then the totals of tokens, messages and units)."""
+
+    counting: str
+    rows: list[tuple[int, int, int, int, int]]
+
+
+def count_ahead(unit: Unit, tenant: str, stream: int, checkpoint: Checkpoint, count: LearningCounter) -> Ahead | None:
+    """The next counts to be written with `store`; None when few messages wait."""
     key = {"of_tenant": tenant, "of_stream": stream, "of_generation": checkpoint.generation}
     found = unit.run(_TOTALS, {**key, "of_counting": count.key, "before": NEWEST}).fetchone()
     seq, tokens, number, units = found or (0, 0, 0, 0)
     waiting = unit.run(_UNCOUNTED, {**key, "after": seq}).fetchall()
     if len(waiting) < LEFT:
-        return []
+        return None
     rows = []
     for message in map(_message, waiting):
         spent = count.message(message)
         tokens, number, units = tokens + spent, number + 1, units + (message.unit == message.seq)
-        rows.append(
-            {
-                "tenant": tenant,
-                "stream": stream,
-                "generation": checkpoint.generation,
-                "counting": count.key,
-                "seq": message.seq,
-                "tokens": spent,
-                "total_tokens": tokens,
-                "total_messages": number,
-                "total_units": units,
-            }
-        )
-    return rows
+        rows.append((message.seq, spent, tokens, number, units))
+    return Ahead(count.key, rows)
 
 
-def store(unit: Unit, tenant: str, stream: int, checkpoint: Checkpoint, rows: Sequence[Mapping[str, Any]]) -> bool:
+def store(unit: Unit, tenant: str, stream: int, checkpoint: Checkpoint, ahead: Ahead) -> bool:
     """Write what was counted at `checkpoint`; false if messages may have changed since."""
     if models.checkpoint(unit, tenant, stream, hold=True) != checkpoint:
         return False
-    unit.many(_INSERT, rows)
+    _INSERT.run(unit, (tenant, stream, checkpoint.generation, ahead.counting), ahead.rows)
     return True

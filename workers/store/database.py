@@ -5,6 +5,7 @@ another process wrote meanwhile, whatever the busy timeout. A read unit sees one
 """
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,6 +48,66 @@ class Prepared:
         return found
 
 
+class Bulk:
+    """An INSERT of many rows at once, with what is to happen to rows that are there already.
+
+    SQLite is quickest with a loop in the driver, PostgreSQL with one statement over an array for each column.
+    """
+
+    def __init__(
+        self, table: sa.Table, shared: Sequence[str], own: Sequence[str], *, keys: Sequence[str] = (),
+        replaced: Sequence[str] = (), keep: bool = False,
+    ) -> None:  # fmt: skip
+        """`shared` columns have one value for all rows, `own` ones a value each; `replaced` columns of a row with
+        the same `keys` are overwritten; `keep` leaves such a row as it is."""
+        self._table, self._shared, self._own = table, tuple(shared), tuple(own)
+        self._keys, self._replaced, self._keep = tuple(keys), tuple(replaced), keep
+        self._sql: dict[DialectName, str] = {}
+
+    def run(self, unit: "Unit", shared: Sequence[Any], rows: Sequence[Sequence[Any]]) -> None:
+        """`shared` and each of `rows` hold their values in the order of the columns' names."""
+        if not rows:
+            return
+        sql = self._sql.get(unit.dialect) or self._sql.setdefault(unit.dialect, self._build(unit.dialect))
+        if unit.dialect == "sqlite":
+            unit.driver.executemany(sql, [(*shared, *row) for row in rows])
+        else:
+            columns = {f"c{place}": list(column) for place, column in enumerate(zip(*rows, strict=True))}
+            unit.driver.execute(sql, {**columns, **{f"s{place}": value for place, value in enumerate(shared)}})
+
+    def _build(self, dialect: DialectName) -> str:
+        made = insert(self._table, dialect)
+        names = (*self._shared, *self._own)
+        if dialect == "sqlite":
+            made = made.values({name: sa.bindparam(name) for name in names})
+        else:
+            made = made.from_select(names, self._arrays())
+        if self._keep:
+            made = made.on_conflict_do_nothing()
+        elif self._keys:
+            new = {name: made.excluded[name] for name in self._replaced}
+            made = made.on_conflict_do_update(index_elements=list(self._keys), set_=new)
+        if dialect == "postgresql":
+            # Binary arrays: as text, bytes would take twice the room and long to escape.
+            return re.sub(r"%\((c\d+)\)s", r"%(\1)b", str(made.compile(dialect=_dialect(dialect))))
+        compiled: Any = made.compile(dialect=sqlite.dialect(paramstyle="named"))
+        sql, order = str(compiled), {name: f"?{place}" for place, name in enumerate(names, 1)}
+        return re.sub(r":(\w+)", lambda found: order[found[1]], sql)
+
+    def _arrays(self) -> Any:
+        types = {name: self._table.c[name].type for name in (*self._shared, *self._own)}
+        arrays = [
+            sa.bindparam(f"c{place}", type_=postgresql.ARRAY(types[name])) for place, name in enumerate(self._own)
+        ]
+        given = (
+            sa.func.unnest(*arrays).table_valued(*(sa.column(name, types[name]) for name in self._own)).render_derived()
+        )
+        shared = [
+            sa.cast(sa.bindparam(f"s{place}"), types[name]).label(name) for place, name in enumerate(self._shared)
+        ]
+        return sa.select(*shared, *(given.c[name] for name in self._own))
+
+
 @cache
 def _dialect(name: DialectName) -> sa.Dialect:
     return _DIALECTS[name]()
@@ -60,26 +121,26 @@ def insert(table: sa.Table, dialect: DialectName) -> Any:
 class Unit:
     """One transaction. `run` and `many` take prepared statements, `execute` any other."""
 
-    __slots__ = ("_driver", "connection", "dialect")
+    __slots__ = ("connection", "dialect", "driver")
 
     def __init__(self, connection: sa.Connection, dialect: DialectName) -> None:
         self.connection = connection
         self.dialect: DialectName = dialect
-        self._driver: Any = connection.connection.dbapi_connection
+        self.driver: Any = connection.connection.dbapi_connection
 
     def run(self, statement: Prepared, params: Params) -> Any:
         """The driver's cursor after one run of the statement."""
         sql, literals = statement.sql(self.dialect)
-        return self._driver.execute(sql, {**literals, **params} if literals else params)
+        return self.driver.execute(sql, {**literals, **params} if literals else params)
 
     def many(self, statement: Prepared, params: Sequence[Params]) -> None:
         sql, literals = statement.sql(self.dialect)
         if literals:
             params = [{**literals, **one} for one in params]
         if len(params) == 1:
-            self._driver.execute(sql, params[0])
+            self.driver.execute(sql, params[0])
         elif params:
-            self._driver.cursor().executemany(sql, params)
+            self.driver.cursor().executemany(sql, params)
 
     def execute(self, statement: sa.Executable, params: Any = None) -> Any:
         return self.connection.execute(statement, params)
@@ -146,6 +207,11 @@ class Database:
         try:
             connection = self._held(which)
             driver: Any = connection.connection.dbapi_connection
+            if driver.in_transaction:
+                # A unit inside a unit of this thread has a connection of its own.
+                with self.engines()[which].connect() as another, another.begin():
+                    yield Unit(another, self.dialect)
+                return
             driver.execute(_BEGIN[which])
             try:
                 yield Unit(connection, self.dialect)

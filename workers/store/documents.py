@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam
 
 from domain.canonical import canonical_json
-from workers.store.database import Prepared, Unit, insert
+from workers.store.database import Bulk, Unit, insert
 from workers.store.tables import document_blocks, documents
 
 BLOCK = 65_536
@@ -54,13 +53,7 @@ def put(unit: Unit, tenant: str, stream: int, row: DocumentRow) -> None:
     unit.execute(statement.on_conflict_do_update(index_elements=keys, set_=values))
 
 
-_INSERT_BLOCK = Prepared(
-    lambda dialect: (
-        insert(document_blocks, dialect)
-        .values({name: bindparam(name) for name in ("tenant", "hash", "start", "body")})
-        .on_conflict_do_nothing()
-    )
-)
+_INSERT_BLOCK = Bulk(document_blocks, ("tenant", "hash"), ("start", "body"), keep=True)
 
 
 def packed_block(text: str) -> bytes:
@@ -69,13 +62,8 @@ def packed_block(text: str) -> bytes:
 
 def put_blocks(unit: Unit, tenant: str, name: bytes, first: int, blocks: Sequence[bytes]) -> None:
     """Store packed blocks; `first` is the number of the first one. What is there already stays."""
-    unit.many(
-        _INSERT_BLOCK,
-        [
-            {"tenant": tenant, "hash": name, "start": (first + place) * BLOCK, "body": body}
-            for place, body in enumerate(blocks)
-        ],
-    )
+    rows = [((first + place) * BLOCK, body) for place, body in enumerate(blocks)]
+    _INSERT_BLOCK.run(unit, (tenant, name), rows)
 
 
 def read(unit: Unit, tenant: str, name: bytes, start: int, end: int | None) -> str:

@@ -13,7 +13,7 @@ from domain.canonical import parse_json
 from domain.digests import SALT_BYTES, next_digest, payload_hash
 from domain.events import Event, read_payload
 from domain.history import HEADER_KINDS, Header
-from workers.store.database import Prepared, Unit, insert
+from workers.store.database import Bulk, DialectName, Prepared, Unit
 from workers.store.streams import StreamRow
 from workers.store.tables import events, streams
 
@@ -94,29 +94,39 @@ _COLUMNS = tuple(events.c[name] for name in _FIELDS)
 
 _KNOWN = (events.c.event_id, events.c.seq, events.c.kind, events.c.schema_version, events.c.payload)
 
-_JOINED = streams.join(events, sa.and_(events.c.tenant == streams.c.tenant, events.c.stream == streams.c.number))
-_KNOWN_ONE = Prepared(
-    lambda dialect: (
-        sa.select(streams.c.stream_id, *_KNOWN)
-        .select_from(_JOINED)
-        .where(
-            streams.c.tenant == bindparam("of_tenant"),
-            events.c.tenant == bindparam("of_tenant"),
-            streams.c.stream_id.in_([bindparam("home"), bindparam("audit"), bindparam("subject"), bindparam("shared")]),
-            events.c.event_id == bindparam("key"),
+_NAMES = ", ".join(f"events.{column.name}" for column in _KNOWN)
+
+
+def _one(dialect: DialectName) -> sa.ClauseElement:
+    held = f"SELECT {_NAMES} FROM events WHERE tenant = :of_tenant AND stream = streams.number AND event_id = :key"
+    named = "streams.tenant = :of_tenant AND streams.stream_id IN (:home, :audit, :subject, :shared)"
+    if dialect == "postgresql":
+        # By stream, whatever the planner thinks: it would rather go through all of the tenant's events.
+        return sa.text(
+            f"SELECT stream_id, held.* FROM streams CROSS JOIN LATERAL ({held} OFFSET 0) AS held WHERE {named}"
         )
+    return sa.text(
+        f"SELECT streams.stream_id, {_NAMES} FROM streams CROSS JOIN events ON events.tenant = :of_tenant "
+        f"AND events.stream = streams.number AND events.event_id = :key WHERE {named}"
     )
-)
+
+
+_KNOWN_ONE = Prepared(_one)
+
 AT_ONCE = 100
 """Ids that one statement looks up; of fewer, the last is repeated."""
 
-_KNOWN_MANY = Prepared(
-    lambda dialect: sa.select(*_KNOWN).where(
-        events.c.tenant == bindparam("of_tenant"),
-        events.c.stream == bindparam("of_stream"),
-        events.c.event_id.in_([bindparam(f"key{place}") for place in range(AT_ONCE)]),
-    )
-)
+
+def _many(dialect: DialectName) -> sa.ClauseElement:
+    mine = "FROM events WHERE tenant = :of_tenant AND stream = :of_stream AND event_id"
+    if dialect == "postgresql":
+        # One index look-up for each, whatever the planner thinks of a table that it has no statistics of yet.
+        found = f"LATERAL (SELECT {_NAMES} {mine} = wanted.key OFFSET 0)"
+        return sa.text(f"SELECT found.* FROM unnest(CAST(:keys AS bytea[])) AS wanted(key) CROSS JOIN {found} AS found")
+    return sa.text(f"SELECT {_NAMES} {mine} IN ({', '.join(f':key{place}' for place in range(AT_ONCE))})")
+
+
+_KNOWN_MANY = Prepared(_many)
 
 
 def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, Known]:
@@ -140,46 +150,29 @@ def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) 
 
 
 def _look_up(tenant: str, number: int, keys: Sequence[bytes]) -> dict[str, Any]:
-    params: dict[str, Any] = {f"key{place}": key for place, key in enumerate(keys)}
-    params |= {f"key{place}": keys[-1] for place in range(len(keys), AT_ONCE)}
-    return {**params, "of_tenant": tenant, "of_stream": number}
+    places = {f"key{place}": key for place, key in enumerate(keys)}
+    places |= {f"key{place}": keys[-1] for place in range(len(keys), AT_ONCE)}
+    return {**places, "keys": list(keys), "of_tenant": tenant, "of_stream": number}
 
 
-_INSERT = Prepared(
-    lambda dialect: insert(events, dialect).values({name: bindparam(name) for name in ("tenant", "stream", *_FIELDS)})
-)
+_INSERT = Bulk(events, ("tenant", "stream", "recorded_at"), tuple(name for name in _FIELDS if name != "recorded_at"))
 
 
 def write(unit: Unit, row: StreamRow, new: Sequence[NewEvent], recorded_at: int) -> bytes:
     """Insert the events after the head of `row`, chained; the new head digest. The caller moves the head."""
-    digest, params = row.digest, []
+    digest, rows = row.digest, []
     salts = os.urandom(SALT_BYTES * len(new))
     for place, event in enumerate(new):
         seq, salt = row.head + place + 1, salts[place * SALT_BYTES : (place + 1) * SALT_BYTES]
         hashed = payload_hash(salt, event.payload)
         digest = next_digest(digest, envelope(row.tenant, row.stream_id, seq, recorded_at, event), hashed)
-        params.append(
-            {
-                "tenant": row.tenant,
-                "stream": row.number,
-                "seq": seq,
-                "event_id": event.key,
-                "kind": event.kind,
-                "schema_version": event.schema_version,
-                "recorded_at": recorded_at,
-                "occurred_at": event.occurred_at,
-                "actor": event.actor,
-                "run_id": event.run_id,
-                "causation_id": event.causation_id,
-                "correlation_id": event.correlation_id,
-                "origin": event.origin,
-                "payload": event.payload,
-                "salt": salt,
-                "payload_hash": hashed,
-                "digest": digest,
-            }
-        )
-    unit.many(_INSERT, params)
+        rows.append(
+            (
+                seq, event.key, event.kind, event.schema_version, event.occurred_at, event.actor, event.run_id,
+                event.causation_id, event.correlation_id, event.origin, event.payload, salt, hashed, digest,
+            )
+        )  # fmt: skip
+    _INSERT.run(unit, (row.tenant, row.number, recorded_at), rows)
     return digest
 
 
@@ -239,6 +232,25 @@ def at(unit: Unit, tenant: str, stream: int, seqs: Collection[int]) -> list[Stor
         events.c.tenant == tenant, events.c.stream == stream, events.c.seq.in_(sorted(seqs))
     )
     return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
+
+
+def said(unit: Unit, tenant: str, stream: int, seqs: Collection[int]) -> dict[int, tuple[str, Sequence[str | None]]]:
+    """By seq the id of each event, and the texts of its content parts."""
+    found: dict[int, tuple[str, Sequence[str | None]]] = {}
+    wanted = sorted(seqs)
+    for start in range(0, len(wanted), 500):
+        query = sa.select(events.c.seq, events.c.event_id, events.c.payload).where(
+            events.c.tenant == tenant, events.c.stream == stream, events.c.seq.in_(wanted[start : start + 500])
+        )
+        for seq, key, payload in unit.execute(query):
+            found[seq] = unpack_id(key), _part_texts(payload)
+    return found
+
+
+def _part_texts(payload: bytes | None) -> list[str | None]:
+    data = parse_json(payload) if payload is not None else None
+    parts = data.get("content", ()) if isinstance(data, dict) else ()
+    return [part.get("text") for part in parts]
 
 
 def fact(stored: StoredEvent) -> Event:

@@ -1,8 +1,7 @@
 """The read-models: the rows of a folded stream, by generation. A refold builds the next one beside the live one."""
 
-import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -10,11 +9,12 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from domain.canonical import canonical_json, parse_json, sha256_hex
+from domain.events import read_payload
 from domain.rows import TABLES, Lookups, Message, dump_row, load_row
 from domain.state import ContextState, small_tables
-from workers.store.database import DialectName, Prepared, Unit, insert
+from workers.store.database import Bulk, DialectName, Prepared, Unit, insert
 from workers.store.log import pack_id, unpack_id
-from workers.store.tables import checkpoints, message_tokens, messages, rows
+from workers.store.tables import checkpoints, events, message_tokens, messages, rows
 
 LONG_KEY = 120
 """Bytes of a key that an index holds as they are; a longer one stands in the body, its hash in the index."""
@@ -204,56 +204,53 @@ def _packed(event_id: str) -> bytes | None:
 
 # Messages -------------------------------------------------------------------------------------------------------------
 
-_COLUMNS = (messages.c.event_id, messages.c.seq, messages.c.unit, messages.c.body)
-_APART = ("event_id", "seq", "unit")
-PLAIN = 256
-"""Bytes from which a message is compressed: its text stands in the log as well."""
+WITH_EVENTS = messages.join(
+    events,
+    sa.and_(events.c.tenant == messages.c.tenant, events.c.stream == messages.c.stream, events.c.seq == messages.c.seq),
+)
+MESSAGE = (
+    messages.c.event_id, messages.c.seq, messages.c.unit, messages.c.body, events.c.kind, events.c.schema_version,
+    events.c.payload,
+)  # fmt: skip
+"""The columns that `read_message` takes, of `WITH_EVENTS`."""
+
+_APART = frozenset({"event_id", "seq", "unit"})
 
 
 def select_messages(tenant: str, stream: int, generation: int) -> sa.Select[Any]:
-    return sa.select(*_COLUMNS).where(*_of(messages, tenant, stream, generation)).order_by(messages.c.seq)
+    return (
+        sa.select(*MESSAGE)
+        .select_from(WITH_EVENTS)
+        .where(*_of(messages, tenant, stream, generation))
+        .order_by(messages.c.seq)
+    )
 
 
 def read_message(found: Sequence[Any]) -> Message:
-    event_id, seq, unit, body = found
-    data = parse_json(unpack(body))
-    message: Message = load_row("messages", {**data, "event_id": unpack_id(event_id), "seq": seq, "unit": unit})
+    event_id, seq, unit, body, kind, version, payload = found
+    said = read_payload(kind, version, parse_json(payload)) if payload is not None else None
+    row = {
+        **parse_json(body), "event_id": unpack_id(event_id), "seq": seq, "unit": unit,
+        "parts": getattr(said, "content", ()), "reasoning": getattr(said, "reasoning", ()),
+    }  # fmt: skip
+    message: Message = load_row("messages", row)
     return message
 
 
 def _message_body(message: Message) -> bytes:
-    data = dump_row("messages", message)
-    return pack(canonical_json({name: value for name, value in data.items() if name not in _APART}))
-
-
-def pack(data: bytes) -> bytes:
-    """Compressed if that makes it smaller, or if it begins as what is compressed does. JSON never does."""
-    marked = data[:1] == b"x"
-    if len(data) < PLAIN and not marked:
-        return data
-    packed = zlib.compress(data, 1)
-    return packed if marked or len(packed) < len(data) else data
-
-
-def unpack(data: bytes) -> bytes:
-    return zlib.decompress(data) if data[:1] == b"x" else data
+    """Without what the message says: that is read from its event, and is gone when it is erased there."""
+    data = dump_row("messages", replace(message, parts=(), reasoning=()))
+    return canonical_json({name: value for name, value in data.items() if name not in _APART})
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def _upsert(table: sa.Table, keys: Sequence[str], values: Sequence[str]) -> Prepared:
-    def build(dialect: DialectName) -> sa.ClauseElement:
-        statement = insert(table, dialect).values({name: bindparam(name) for name in (*keys, *values)})
-        return statement.on_conflict_do_update(  # type: ignore[no-any-return]
-            index_elements=list(keys), set_={name: statement.excluded[name] for name in values}
-        )
-
-    return Prepared(build)
-
-
-_UPSERT_ROW = _upsert(rows, ("tenant", "stream", "generation", "name", "key"), ("body",))
-_UPSERT_MESSAGE = _upsert(messages, ("tenant", "stream", "generation", "seq"), ("event_id", "unit", "body"))
+_OF = ("tenant", "stream", "generation")
+_UPSERT_ROW = Bulk(rows, _OF, ("name", "key", "body"), keys=(*_OF, "name", "key"), replaced=("body",))
+_UPSERT_MESSAGE = Bulk(
+    messages, _OF, ("seq", "event_id", "unit", "body"), keys=(*_OF, "seq"), replaced=("event_id", "unit", "body")
+)
 _DELETE_ROW = Prepared(
     lambda dialect: sa.delete(rows).where(
         rows.c.tenant == bindparam("tenant"),
@@ -268,25 +265,22 @@ _DELETE_ROW = Prepared(
 def save(unit: Unit, tenant: str, stream: int, generation: int, state: ContextState, dirty: Iterable[Dirty]) -> None:
     """Write the rows that changed, as they are now in `state`; a row that is no longer there is deleted."""
     base = {"tenant": tenant, "stream": stream, "generation": generation}
-    kept: list[dict[str, Any]] = []
+    kept: list[tuple[str, bytes, bytes]] = []
     gone: list[dict[str, Any]] = []
-    said: list[dict[str, Any]] = []
+    said: list[tuple[int, bytes, int, bytes]] = []
     for table, key in sorted(dirty):
         row: Any = state.tables[table].get(key)
         if table == "messages":
-            said.append(
-                {**base, "seq": row.seq, "event_id": pack_id(key), "unit": row.unit, "body": _message_body(row)}
-            )
+            said.append((row.seq, pack_id(key), row.unit, _message_body(row)))
             continue
         packed = pack_key(key)
         if row is None:
             gone.append({**base, "name": table, "key": packed})
         else:
-            kept.append({**base, "name": table, "key": packed, "body": _body(table, key, packed, row)})
-    said.sort(key=lambda one: int(one["seq"]))
-    unit.many(_UPSERT_MESSAGE, said)
+            kept.append((table, packed, _body(table, key, packed, row)))
     unit.many(_DELETE_ROW, gone)
-    unit.many(_UPSERT_ROW, kept)
+    _UPSERT_MESSAGE.run(unit, tuple(base.values()), sorted(said))
+    _UPSERT_ROW.run(unit, tuple(base.values()), kept)
 
 
 def forget_counts(unit: Unit, tenant: str, stream: int, generation: int, from_seq: int) -> None:

@@ -1,7 +1,8 @@
-"""Packing of snapshots: compressed JSON in which long texts and event ids stand once.
+"""Packing of snapshots: compressed JSON that refers to what the store holds already.
 
-Consecutive prompts of a session say mostly the same. Each long text is a row of its own, by hash, once per session;
-event ids, which no compression makes smaller, are kept as their 16 bytes in front, where an erasure finds them.
+Most of a prompt is said by events of its session: their ids and texts are named by seq. Any other long text is a row of
+its own, by hash, once per session, for consecutive prompts say mostly the same. Other event ids, which no compression
+makes smaller, are kept as their 16 bytes in front, where an erasure finds them.
 """
 
 import hashlib
@@ -9,36 +10,53 @@ import re
 import struct
 import uuid
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from domain.canonical import canonical_json, parse_json
 from workers.store.log import unpack_id
 
 LONG = 160
-"""Characters from which a text becomes a row of its own."""
+"""Characters from which a text is not repeated."""
 
 _MARK = "\x01"
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _HEADER = struct.Struct(">II")
 _HASH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the log holds of a message: its place in the session, and the text of each of its content parts."""
+
+    seq: int
+    texts: Sequence[str | None] = ()
 
 
 def text_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_HASH]
 
 
-def pack(value: Any) -> tuple[bytes, dict[bytes, str]]:
-    """The packed JSON value, and the texts by hash that it refers to."""
+def pack(value: Any, log: Mapping[str, Said]) -> tuple[bytes, dict[bytes, str]]:
+    """The packed JSON value, and the texts by hash that it refers to. `log` holds events of the session by id."""
+    said = {
+        text: f"{_MARK}x{one.seq}.{place}"
+        for one in log.values()
+        for place, text in enumerate(one.texts)
+        if text is not None and len(text) >= LONG
+    }
     texts: dict[bytes, tuple[int, str]] = {}
     ids: dict[str, int] = {}
 
     def word(text: str) -> str:
-        if len(text) == 36 and _UUID(text):
-            return f"{_MARK}u{ids.setdefault(text, len(ids))}"
         if len(text) >= LONG:
+            if (known := said.get(text)) is not None:
+                return known
             place, _ = texts.setdefault(text_hash(text), (len(texts), text))
             return f"{_MARK}t{place}"
+        if len(text) == 36 and _UUID(text):
+            return f"{_MARK}e{log[text].seq}" if text in log else f"{_MARK}u{ids.setdefault(text, len(ids))}"
         return f"{_MARK}s{text}" if text[:1] == _MARK else text
 
     body = zlib.compress(canonical_json(_mapped(value, word)), 6)
@@ -47,27 +65,82 @@ def pack(value: Any) -> tuple[bytes, dict[bytes, str]]:
     return head + named + body, {key: text for key, (_, text) in texts.items()}
 
 
-def hashes(packed: bytes) -> list[bytes]:
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A packed value opened: what it refers to, and the JSON in which the references stand."""
+
+    hashes: list[bytes]
+    ids: list[str]
+    skeleton: Any
+
+    def seqs(self) -> set[int]:
+        """The events of the session that it names."""
+        found: set[int] = set()
+
+        def look(text: str) -> str:
+            if text[:2] in (f"{_MARK}e", f"{_MARK}x"):
+                found.add(int(text[2:].partition(".")[0]))
+            return text
+
+        _mapped(self.skeleton, look)
+        return found
+
+    def places(self) -> set[int]:
+        """Which of `ids` it names."""
+        found: set[int] = set()
+
+        def look(text: str) -> str:
+            if text[:2] == f"{_MARK}u":
+                found.add(int(text[2:]))
+            return text
+
+        _mapped(self.skeleton, look)
+        return found
+
+    def value(self, texts: Mapping[bytes, str], log: Mapping[int, tuple[str, Sequence[str | None]]]) -> Any:
+        """The value that was packed. `log` has the id and the texts of each event that it names, by seq."""
+
+        def word(text: str) -> str:
+            if text[:1] != _MARK:
+                return text
+            kind, rest = text[1], text[2:]
+            if kind == "e":
+                return log[int(rest)][0]
+            if kind == "x":
+                seq, _, place = rest.partition(".")
+                return log[int(seq)][1][int(place)] or ""
+            if kind == "u":
+                return self.ids[int(rest)]
+            return texts[self.hashes[int(rest)]] if kind == "t" else rest
+
+        return _mapped(self.skeleton, word)
+
+
+def opened(packed: bytes) -> Packed:
+    hashes, count = reference_hashes(packed), _HEADER.unpack_from(packed)[1]
+    start = _HEADER.size + len(hashes) * _HASH
+    ids = [unpack_id(packed[start + at * 16 : start + (at + 1) * 16]) for at in range(count)]
+    return Packed(hashes, ids, parse_json(zlib.decompress(packed[start + count * 16 :])))
+
+
+def reference_hashes(packed: bytes) -> list[bytes]:
     """The hashes of the texts that a packed value refers to."""
     count, _ = _HEADER.unpack_from(packed)
     start = _HEADER.size
     return [packed[start + at * _HASH : start + (at + 1) * _HASH] for at in range(count)]
 
 
-def unpack(packed: bytes, texts: Mapping[bytes, str]) -> Any:
-    names = hashes(packed)
-    _, count = _HEADER.unpack_from(packed)
-    start = _HEADER.size + len(names) * _HASH
-    ids = [unpack_id(packed[start + at * 16 : start + (at + 1) * 16]) for at in range(count)]
+def squeeze(data: bytes) -> bytes:
+    """Compressed if that makes it smaller, or if it begins as what is compressed does."""
+    marked = data[:1] == b"x"
+    if len(data) < LONG and not marked:
+        return data
+    small = zlib.compress(data, 6)
+    return small if marked or len(small) < len(data) else data
 
-    def word(text: str) -> str:
-        if text[:1] != _MARK:
-            return text
-        if text[1] == "u":
-            return ids[int(text[2:])]
-        return texts[names[int(text[2:])]] if text[1] == "t" else text[2:]
 
-    return _mapped(parse_json(zlib.decompress(packed[start + count * 16 :])), word)
+def unsqueeze(data: bytes) -> bytes:
+    return zlib.decompress(data) if data[:1] == b"x" else data
 
 
 def _mapped(value: Any, word: Callable[[str], str]) -> Any:

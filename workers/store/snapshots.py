@@ -1,6 +1,5 @@
 """Snapshots: compiled prompts, immutable but for erasure. Their long texts are rows of their own, once per session."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from domain.canonical import canonical_json, parse_json
-from workers.store import packing
-from workers.store.database import Prepared, Unit, insert
+from workers.store import log, packing
+from workers.store.database import Bulk, Prepared, Unit, insert
 from workers.store.log import pack_id
-from workers.store.models import pack, unpack
 from workers.store.tables import snapshots, texts
 
 Json = dict[str, Any]
@@ -85,27 +83,33 @@ _LAYOUT = Prepared(
 )
 
 
-def layout(unit: Unit, tenant: str, snapshot_id: str) -> Any:
+def layout(unit: Unit, tenant: str, stream: int, snapshot_id: str) -> Any:
     """The layout as JSON; None once it was erased."""
     found = unit.run(_LAYOUT, {"of_tenant": tenant, "of_id": snapshot_id}).fetchone()
-    return parse_json(unpack(found[0])) if found and found[0] else None
+    return _value(unit, tenant, stream, found[0]) if found and found[0] else None
 
 
 def body(unit: Unit, row: SnapshotRow) -> Json | None:
     """Everything else that was stored; None once it was erased."""
     query = sa.select(snapshots.c.body).where(snapshots.c.tenant == row.tenant, snapshots.c.id == row.id)
     packed = unit.execute(query).scalar_one()
-    if packed is None:
-        return None
-    found: Json = packing.unpack(packed, _texts(unit, row.tenant, row.stream, packing.hashes(packed)))
+    found: Json | None = _value(unit, row.tenant, row.stream, packed) if packed is not None else None
     return found
 
 
+def _value(unit: Unit, tenant: str, stream: int, packed: bytes) -> Any:
+    found = packing.opened(packed)
+    said = log.said(unit, tenant, stream, found.seqs())
+    return found.value(_texts(unit, tenant, stream, found.hashes), said)
+
+
 def _texts(unit: Unit, tenant: str, stream: int, wanted: Collection[bytes]) -> dict[bytes, str]:
+    if not wanted:
+        return {}
     query = sa.select(texts.c.hash, texts.c.body).where(
-        texts.c.tenant == tenant, texts.c.stream == stream, texts.c.hash.in_(wanted)
+        texts.c.tenant == tenant, texts.c.stream == stream, texts.c.hash.in_(list(wanted))
     )
-    return {key: unpack(packed).decode("utf-8", "surrogatepass") for key, packed in unit.execute(query)}
+    return {key: packing.unsqueeze(packed).decode("utf-8", "surrogatepass") for key, packed in unit.execute(query)}
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -115,13 +119,7 @@ _COLUMNS = (
     "body",
 )  # fmt: skip
 _INSERT = Prepared(lambda dialect: insert(snapshots, dialect).values({name: bindparam(name) for name in _COLUMNS}))
-_INSERT_TEXT = Prepared(
-    lambda dialect: (
-        insert(texts, dialect)
-        .values({name: bindparam(name) for name in ("tenant", "stream", "hash", "body")})
-        .on_conflict_do_nothing()
-    )
-)
+_INSERT_TEXT = Bulk(texts, ("tenant", "stream"), ("hash", "body"), keep=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +131,11 @@ class Packed:
     texts: Mapping[bytes, str]
 
 
-def packed(layout_json: Any, body_json: Json) -> Packed:
-    packed_body, found = packing.pack(body_json)
-    return Packed(pack(canonical_json(layout_json)), packed_body, found)
+def packed(layout_json: Any, body_json: Json, said: Mapping[str, packing.Said]) -> Packed:
+    """`said` are events of the session that the prompt shows, by id."""
+    packed_layout, found = packing.pack(layout_json, said)
+    packed_body, more = packing.pack(body_json, said)
+    return Packed(packed_layout, packed_body, {**found, **more})
 
 
 def put(unit: Unit, row: SnapshotRow, key: bytes | None, content: Packed) -> None:
@@ -157,19 +157,12 @@ def put(unit: Unit, row: SnapshotRow, key: bytes | None, content: Packed) -> Non
         },
     )
     known = _known(unit, row.tenant, row.stream, content.texts.keys())
-    unit.many(
-        _INSERT_TEXT,
-        [
-            {
-                "tenant": row.tenant,
-                "stream": row.stream,
-                "hash": name,
-                "body": pack(text.encode("utf-8", "surrogatepass")),
-            }
-            for name, text in content.texts.items()
-            if name not in known
-        ],
-    )
+    new = [
+        (name, packing.squeeze(text.encode("utf-8", "surrogatepass")))
+        for name, text in content.texts.items()
+        if name not in known
+    ]
+    _INSERT_TEXT.run(unit, (row.tenant, row.stream), new)
 
 
 def _known(unit: Unit, tenant: str, stream: int, wanted: Collection[bytes]) -> set[bytes]:
@@ -182,41 +175,49 @@ def _known(unit: Unit, tenant: str, stream: int, wanted: Collection[bytes]) -> s
 # Erasing --------------------------------------------------------------------------------------------------------------
 
 
-def erase_with(unit: Unit, tenant: str, event_id: str, session: int | None, now: int) -> list[str]:
+def erase_with(unit: Unit, tenant: str, session: int, event_id: str, seq: int | None, now: int) -> list[str]:
     """Erase the snapshots that show what an event said, and the texts that no other one shows; their ids.
 
-    `session` is the only one that can have shown it; None looks at all of the tenant's.
+    `seq` is the event's place in the session, if it is one of the session's own. What a subject, a tenant or a parent
+    session says may stand in the prompts of any session.
     """
     place = "instr(body, :key)" if unit.dialect == "sqlite" else "position(:key IN body)"
+    named = sa.text(f"{place} > 0").bindparams(key=pack_id(event_id))
     query = sa.select(snapshots.c.id, snapshots.c.stream, snapshots.c.body, snapshots.c.layout).where(
-        snapshots.c.tenant == tenant, sa.text(f"{place} > 0")
+        snapshots.c.tenant == tenant,
+        snapshots.c.body.is_not(None),
+        named if seq is None else sa.or_(named, snapshots.c.stream == session),
     )
-    if session is not None:
-        query = query.where(snapshots.c.stream == session)
-    found = unit.execute(query, {"key": pack_id(event_id)}).all()
-    erased = [row for row in found if _shows(event_id, row.body, row.layout)]
+    found = unit.execute(query).all()
+    erased = [row for row in found if _shows(row, event_id, seq if row.stream == session else None)]
     for row in erased:
         gone = {"layout": None, "body": None, "redacted_at": now}
         unit.execute(sa.update(snapshots).where(snapshots.c.tenant == tenant, snapshots.c.id == row.id).values(gone))
     for stream in {row.stream for row in erased}:
-        _drop_texts(unit, tenant, stream, {name for row in erased for name in packing.hashes(row.body)})
+        mine = [row for row in erased if row.stream == stream]
+        _drop_texts(unit, tenant, stream, {name for row in mine for name in _all_hashes(row)})
     return [row.id for row in erased]
 
 
-def _shows(event_id: str, packed_body: bytes, packed_layout: bytes) -> bool:
+def _all_hashes(row: Any) -> list[bytes]:
+    return [*packing.reference_hashes(row.body), *packing.reference_hashes(row.layout)]
+
+
+def _shows(row: Any, event_id: str, seq: int | None) -> bool:
     """Whether the event is in what was rendered or carried on, not only in the account of what was left out."""
-    if event_id.encode() in unpack(packed_layout):
+    carried, found = packing.opened(row.layout), packing.opened(row.body)
+    if seq in carried.seqs() or event_id in carried.ids:
         return True
-    told = packing.unpack(packed_body, defaultdict(str))["provenance"]
-    return any(event_id in group for segment in told for group in (segment["events"], *segment.get("lines", ())))
+    shown = packing.Packed([], [], found.skeleton["provenance"])
+    return seq in shown.seqs() or any(found.ids[place] == event_id for place in shown.places())
 
 
 def _drop_texts(unit: Unit, tenant: str, stream: int, candidates: set[bytes]) -> None:
-    query = sa.select(snapshots.c.body).where(
+    query = sa.select(snapshots.c.body, snapshots.c.layout).where(
         snapshots.c.tenant == tenant, snapshots.c.stream == stream, snapshots.c.body.is_not(None)
     )
-    for kept in unit.execute(query).scalars():
-        candidates -= set(packing.hashes(kept))
+    for kept in unit.execute(query):
+        candidates -= set(_all_hashes(kept))
     unit.execute(
         sa.delete(texts).where(texts.c.tenant == tenant, texts.c.stream == stream, texts.c.hash.in_(sorted(candidates)))
     )
