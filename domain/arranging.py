@@ -18,6 +18,9 @@ from domain.trimming import Arrangement
 from domain.windows import Unit
 from domain.wording import Wording
 
+VOLATILE = frozenset({"planner", "task_memory", "recall"})
+"""Slots of which every item is volatile: their placeholder stands where the items will."""
+
 Line = tuple[str, tuple[str, ...]]
 """A line of text and the events it came from."""
 
@@ -57,7 +60,7 @@ def _sections(fills: Sequence[SlotFill], mode: Mode, words: Wording) -> tuple[li
             here = [item for item in shown if mode.place(fill.slot, volatile=item.volatile) == place]
             if here:
                 lines: list[Line] = [(f"- {item.text}", item.events) for item in here]
-            elif fill.placeholder and place == "prefix":
+            elif fill.placeholder and place == mode.place(fill.slot, volatile=fill.slot in VOLATILE):
                 lines = [(f"- {words.none}", ())]
             else:
                 continue
