@@ -15,6 +15,7 @@ from domain.arranging import Frame, arrange, frame
 from domain.budgets import Offers, SlotFill, fill_slots, input_budget
 from domain.context import Context
 from domain.counting import Counter
+from domain.extracts import Reading
 from domain.freezing import Frozen, freeze, is_frozen, thawed
 from domain.modes import BUILTIN_MODES, Mode, ModeSpec, resolve_mode
 from domain.rendering.neutral import Neutral
@@ -92,7 +93,7 @@ def compile_prompt(
         frozen=frozen or freeze(shown, desk.facts, plan.mode),
         heads=tuple(state.head for state in context.states),
     )
-    outcome = reports.Outcome(context, protected, fills, trimmed, built, floor, desk.tools)
+    outcome = reports.Outcome(context, protected, fills, trimmed, built, layout, floor, desk.tools)
     return Prompt(
         messages=built.messages,
         payload=built.payload,
@@ -246,7 +247,10 @@ def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, a
         return failed_check(built, attempt, protected, plan.limit)
 
     history, mode = desk.context.history, plan.mode
-    found = trim(history, protected, parent, room, mode.low_water, mode.lending, count, plan.locale, build, check)
+    reading = Reading(plan.words.speakers, {tool.name: tool.fields for tool in desk.tools if tool.fields})
+    found = trim(
+        history, protected, parent, room, mode.low_water, mode.lending, reading, count, plan.locale, build, check
+    )
     if found is None:
         raise overflow({"fixed": plan.limit - room + 1}, plan.limit, count)
     return found

@@ -1,10 +1,11 @@
 """A tool result made smaller in place: JSON stays valid JSON, a text keeps its telling lines in their order."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from domain.extracts import Fragment, Note, leaves, lines_of, parsed
+from domain.fields import declared
 from domain.summaries import choose_fragments
 from domain.text import shorten
 
@@ -14,16 +15,22 @@ STRUCTURAL = 0.5
 Marker = Callable[[int], str]
 
 
-def condense(text: str, limit: int, count: Callable[[str], int], marker: Marker) -> str:
+def condense(text: str, limit: int, count: Callable[[str], int], marker: Marker, rules: Sequence[str] = ()) -> str:
     """The text in at most `limit` tokens, the marker of what was left out included; empty when nothing would be left.
 
-    The text itself if it fits.
+    The text itself if it fits; else the fields that `rules` declare, then ever less of the JSON or of the lines.
     """
     whole = count(text)
     if whole <= limit:
         return text
     value = parsed(text)
     made = None
+    if rules and (fields := declared(value, rules)):
+        value = fields
+        made = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+        if count(made) <= limit:
+            return made
+        made = None
     if isinstance(value, dict | list):
         if limit >= whole * STRUCTURAL:
             made = _structural(value, limit, count)

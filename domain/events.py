@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, field_validator
 
 from domain.errors import InvalidEvent
+from domain.fields import is_rule
 
 Locale = Literal["zh", "en"]
 Level = Literal["block", "warn"]
@@ -183,6 +184,14 @@ class ToolRegistered(Payload):
     required: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     volatility: Literal["stable", "volatile"] = "volatile"
+
+    @field_validator("fields")
+    @classmethod
+    def _jmespath(cls, rules: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = [rule for rule in rules if not is_rule(rule)]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no JMESPath expression")
+        return rules
 
 
 class ToolRemoved(Payload):

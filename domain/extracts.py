@@ -7,11 +7,12 @@ with its key, a call with its arguments, a line or sentence of a text. Which of 
 import json
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from domain.conversation import arguments_text
+from domain.fields import declared
 from domain.rendering.neutral import Neutral, text_of
 from domain.text import inline
 from domain.windows import Unit
@@ -22,8 +23,14 @@ LONGEST = 200
 LONGEST_TEXT = 48_000
 """Characters of one message that are looked at, from both ends: what a person would skim."""
 
+REFERENCE_FROM = 1_200
+"""Characters from which a tool result that is cut carries its reference, to be expanded again."""
+
 PIECE = 80
 """Characters of a piece of a line that is too long to be kept or left as a whole."""
+
+ARGUMENT_WEIGHT = 0.5
+"""What a short argument of a call is worth for its own sake."""
 
 LINE_WEIGHT = 0.2
 """What a line of a text is worth for its own sake when the text is made smaller in place."""
@@ -55,35 +62,58 @@ class Note:
     role: str = "assistant"
 
 
-def notes(unit: Unit, speakers: dict[str, str]) -> list[Note]:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a session's messages are read: names of the speakers, and the fields that tools declare."""
+
+    speakers: Mapping[str, str]
+    fields: Mapping[str, tuple[str, ...]]
+
+
+def notes(unit: Unit, reading: Reading) -> list[Note]:
     """The notes of a unit in the order of its messages."""
     found: list[Note] = []
     for message in unit.messages:
-        found += _notes(message, speakers)
+        found += _notes(message, reading)
     return found
 
 
-def _notes(message: Neutral, speakers: dict[str, str]) -> Iterator[Note]:
+def _notes(message: Neutral, reading: Reading) -> Iterator[Note]:
     text = "\n".join(map(text_of, message.parts))
     if message.role == "tool":
-        yield Note(f"→ {message.status or 'ok'}: ", tuple(_result(text)), role="tool")
+        mark = f" [{reference_id(message)}]" if len(text) >= REFERENCE_FROM else ""
+        rules = reading.fields.get(message.tool or "", ())
+        yield Note(f"→ {message.status or 'ok'}{mark}: ", tuple(_result(text, rules)), role="tool")
         return
     weight = 1.0 if message.role == "user" else 0.0
     if text.strip():
-        yield Note(f"{speakers[message.role]}: ", tuple(_sentences(_skimmed(text), weight)), role=message.role)
+        lead = f"{reading.speakers[message.role]}: "
+        yield Note(lead, tuple(_sentences(_skimmed(text), weight)), role=message.role)
     for call in message.calls:
         yield Note(f"{inline(call.name)}(", tuple(_arguments(arguments_text(call.arguments))), ")", "call")
+
+
+def reference_id(message: Neutral) -> str:
+    """Under what a message can be expanded again: its seq in the log, which no trim, rollback or fork changes."""
+    return f"e{message.seq}"
 
 
 def _arguments(text: str) -> list[Fragment]:
     found = parsed(text)
     if isinstance(found, dict):
-        return [piece for leaf in leaves(found) for piece in _split(leaf)]
-    return [Fragment(text[:LONGEST], identifiers(text[:LONGEST]))] if text.strip() else []
+        return [_argument(piece) for leaf in leaves(found) for piece in _split(leaf)]
+    return [Fragment(text[:LONGEST], identifiers(text[:LONGEST]), ARGUMENT_WEIGHT)] if text.strip() else []
 
 
-def _result(text: str) -> list[Fragment]:
+def _argument(piece: Fragment) -> Fragment:
+    # What a call was about stands in its short arguments, not in the text that it writes.
+    return piece if len(piece.text) > PIECE else Fragment(piece.text, piece.values, piece.weight + ARGUMENT_WEIGHT)
+
+
+def _result(text: str, rules: Sequence[str]) -> list[Fragment]:
     found = parsed(text)
+    if rules and found is not None:
+        found = declared(found, rules) or found
     if isinstance(found, dict | list):
         return [piece for leaf in leaves(found) for piece in _split(leaf)]
     return list(_sentences(_skimmed(text), 0.0))

@@ -29,6 +29,7 @@ class Outcome:
     fills: Sequence[SlotFill]
     trimmed: Trimmed[Built]
     built: Built
+    layout: Layout
     floor: dict[str, int]
     tools: Sequence[Tool]
 
@@ -56,7 +57,7 @@ def account(outcome: Outcome, mode: Mode, budget: int, count: Counter, parent: L
             "carried": parent is not None and arrangement.layout.trims == parent.trims,
             "rolled_back": [{"strategy": one.strategy, "failed": one.failed} for one in outcome.trimmed.rolled_back],
         },
-        "warnings": list(_warnings(outcome, mode)),
+        "warnings": [*_warnings(outcome, mode), *_collapses(outcome, parent)],
     }
 
 
@@ -182,3 +183,18 @@ def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
             yield f"source {result.source} gave nothing for {result.slot}: {result.error}"
     for _, notice in sorted(outcome.context.session.tables["notices"].items()):
         yield f"{notice.text} ({notice.count})"
+
+
+def _collapses(outcome: Outcome, parent: Layout | None) -> Iterable[str]:
+    """What changed against the previous prompt of the view without an event that explains it."""
+    if parent is None:
+        return
+    session, since = outcome.context.session, parent.heads[0] if parent.heads else 0
+    rows = (session.one("instruction"), session.one("business"))
+    for name, before, after, row in zip(
+        ("system", "business"), parent.anchors, outcome.layout.anchors, rows, strict=True
+    ):
+        if before is not None and before != after and (row is None or row.seq <= since):
+            yield f"anchor collapse: the {name} anchor changed since the last prompt and no event explains it"
+    if outcome.layout.trims > parent.trims and outcome.layout.cut == parent.cut and parent.cut:
+        yield f"the cut at seq {parent.cut} was made again without progress"

@@ -12,15 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from domain.extracts import Fragment, Note, identifiers, notes
+from domain.extracts import Fragment, Note, Reading, identifiers, notes
 from domain.rendering.neutral import arguments_of, text_of
 from domain.text import inline
 from domain.windows import Unit
-
-SPEAKERS: Mapping[str, dict[str, str]] = {
-    "zh": {"user": "用户", "assistant": "助手"},
-    "en": {"user": "user", "assistant": "assistant"},
-}
 
 HALF_LIFE = 100
 """Units after which a value is worth half as much."""
@@ -84,13 +79,13 @@ class Extractor:
     """Sources of one trim: what went or may go, read once. `kept` units are in the prompt for certain."""
 
     def __init__(
-        self, carried: Sequence[SummaryLine], units: Sequence[Unit], kept: Iterable[Unit], locale: str
+        self, carried: Sequence[SummaryLine], units: Sequence[Unit], kept: Iterable[Unit], reading: Reading
     ) -> None:
         listed = {unit.seq for unit in units}
         self._carried = [
             _Source(line.unit, line.derived_from, line.notes, line.given) for line in carried if line.unit not in listed
         ]
-        self._speakers = SPEAKERS[locale]
+        self.reading = reading
         self._whole = {unit.seq: unit for unit in units}
         self._read: dict[int, _Source] = {}
         self._values: dict[tuple[int, int], frozenset[str]] = {}
@@ -127,7 +122,7 @@ class Extractor:
         found = self._read.get(unit.seq)
         if found is None:
             unit = self._whole.get(unit.seq, unit)
-            found = _Source(unit.seq, unit.events, tuple(notes(unit, self._speakers)), unit.given)
+            found = _Source(unit.seq, unit.events, tuple(notes(unit, self.reading)), unit.given)
             self._read[unit.seq] = found
         return found
 

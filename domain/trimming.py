@@ -12,12 +12,13 @@ from domain.anchors import Protected
 from domain.condensing import condense
 from domain.counting import Counter
 from domain.events import TextPart
+from domain.extracts import Reading, reference_id
 from domain.rendering.neutral import Neutral, text_of
 from domain.snapshots import Layout
 from domain.summaries import Extractor, SummaryLine
 from domain.text import shorten
 from domain.windows import History, Shallow, Unit
-from domain.wording import WORDINGS
+from domain.wording import WORDINGS, Wording
 
 SUMMARY_SHARES = ((600, 0.85), (8_000, 0.4), (None, 0.1))
 """How much of the window the summary may take: of its first thousand tokens most, since whole turns would not fit there
@@ -87,6 +88,7 @@ def trim(
     room: int,
     low_water: float,
     lending: bool,
+    reading: Reading,
     count: Counter,
     locale: str,
     build: Callable[[Arrangement], Built],
@@ -98,7 +100,7 @@ def trim(
     that it fails, if any. With a parent layout the trim goes down to the low-water mark, so that the next prompts share
     a prefix; without one the window is the longest suffix that fits.
     """
-    begun = _begin(history, protected, parent, lending, count, locale)
+    begun = _begin(history, protected, parent, lending, reading, count, locale)
     rolled_back: list[Round] = []
     for attempt in _ladder(begun, room, low_water, count, locale):
         built = build(attempt)
@@ -144,7 +146,13 @@ class _Begun:
 
 
 def _begin(
-    history: History, protected: Protected, parent: Layout | None, lending: bool, count: Counter, locale: str
+    history: History,
+    protected: Protected,
+    parent: Layout | None,
+    lending: bool,
+    reading: Reading,
+    count: Counter,
+    locale: str,
 ) -> _Begun:
     units = (*history.older, *history.recent)
     whole = [unit for unit in units if unit.seq not in protected.seqs and not unit.orphan]
@@ -153,7 +161,7 @@ def _begin(
     fresh = {unit.seq for unit in whole if unit.last >= before.cut or not set(before.kept).isdisjoint(unit.events)}
     lines = tuple(line for line in before.summary if line.unit not in protected.seqs | fresh)
     limits = dict(before.shortened)
-    free = [(unit.seq in limits and _shorten(unit, limits[unit.seq], count, locale)) or unit for unit in whole]
+    free = [(unit.seq in limits and _shorten(unit, limits[unit.seq], reading, count, locale)) or unit for unit in whole]
     return _Begun(
         units=tuple(unit for unit in free if unit.seq in fresh),
         gone=tuple(unit for unit in whole if unit.seq not in fresh),
@@ -165,7 +173,7 @@ def _begin(
         newest=history.recent[-1].seq if history.recent else 0,
         lending=lending,
         protected=protected,
-        extractor=Extractor(lines, whole, protected.units, locale),
+        extractor=Extractor(lines, whole, protected.units, reading),
     )
 
 
@@ -227,7 +235,7 @@ def _window(begun: _Begun, room: int, count: Counter, locale: str) -> tuple[Unit
     window = _suffix(begun.units, room)
     if window or not begun.units or begun.units[-1].seq != begun.newest:
         return window
-    smaller = _shorten(begun.units[-1], room, count, locale)
+    smaller = _shorten(begun.units[-1], room, begun.extractor.reading, count, locale)
     return (smaller,) if smaller else ()
 
 
@@ -281,11 +289,12 @@ def _suffix(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
 
 def _heading(count: Counter, locale: str) -> int:
     words = WORDINGS[locale]
-    part = TextPart(type="text", text=words.summary + "\n" + words.earlier.format(units=10_000))
+    rows = (words.summary, words.earlier.format(units=10_000), words.expandable)
+    part = TextPart(type="text", text="\n".join(rows))
     return count.neutral([Neutral("user", "summary", (part,))])
 
 
-def _shorten(unit: Unit, room: int, count: Counter, locale: str) -> Unit | None:
+def _shorten(unit: Unit, room: int, reading: Reading, count: Counter, locale: str) -> Unit | None:
     """The unit with its texts made smaller until it fits, the longest first; calls and ids stay whole, and so does a
     message with reasoning, whose signature holds for the whole of it."""
     words = WORDINGS[locale]
@@ -298,15 +307,27 @@ def _shorten(unit: Unit, room: int, count: Counter, locale: str) -> Unit | None:
         messages = []
         for message, text, size in zip(unit.messages, texts, sizes, strict=True):
             if size > level:
-                reduce = condense if message.role == "tool" else shorten
-                part = TextPart(type="text", text=reduce(text, level, count.text, words.left_out_marker))
-                message = replace(message, parts=(part,))
+                made = _smaller(message, text, level, reading, count, words)
+                if not made:
+                    return None
+                message = replace(message, parts=(TextPart(type="text", text=made),))
             messages.append(message)
         tokens = count.neutral(messages)
         if tokens <= room:
             cut = unit.shortened + unit.tokens - tokens
             return replace(unit, messages=tuple(messages), tokens=tokens, shortened=cut, room=room)
     return None
+
+
+def _smaller(message: Neutral, text: str, limit: int, reading: Reading, count: Counter, words: Wording) -> str:
+    """A text in `limit` tokens, with a mark that says how much is missing and under which reference it stands."""
+
+    def marker(tokens: int) -> str:
+        return words.left_out_of(tokens, reference_id(message))
+
+    if message.role != "tool":
+        return shorten(text, limit, count.text, marker)
+    return condense(text, limit, count.text, marker, reading.fields.get(message.tool or "", ()))
 
 
 def _level(sizes: Sequence[int], room: int) -> int:

@@ -29,6 +29,8 @@ class Neutral:
     reasoning: tuple[Reasoning, ...] = ()
     sources: tuple[str, ...] = ()
     unit: int | None = None
+    seq: int | None = None
+    tool: str | None = None
     masked: bool = False
     lines: tuple[tuple[str, ...], ...] = field(default=())
 
@@ -45,6 +47,8 @@ def from_message(message: Message, zone: str) -> Neutral:
         reasoning=message.reasoning,
         sources=(message.event_id, *message.also),
         unit=message.unit,
+        seq=message.seq,
+        tool=message.name if message.role == "tool" else None,
     )
 
 

@@ -1,0 +1,29 @@
+"""Declared fields: what a tool says is worth keeping of its answers, as JMESPath expressions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+
+
+def is_rule(expression: str) -> bool:
+    """Whether a text is a JMESPath expression."""
+    try:
+        jmespath.compile(expression)
+    except JMESPathError:
+        return False
+    return True
+
+
+def declared(value: Any, rules: Sequence[str]) -> dict[str, Any] | None:
+    """The declared fields that a JSON value has, by their expressions; None when it has none of them."""
+    found: dict[str, Any] = {}
+    for rule in rules:
+        try:
+            field = jmespath.search(rule, value)
+        except JMESPathError:
+            continue
+        if field is not None and field not in ([], {}):
+            found[rule] = field
+    return found or None
