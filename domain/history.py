@@ -1,16 +1,18 @@
 """Which events are in force: rollbacks, rollbacks of rollbacks and redactions resolved, before anything is folded.
 
 The effective history of a rollback is what was in force at the seq it goes back to, plus what comes after. Redactions
-stay, and rules are only ever tightened by it: constraints set in the part that goes stay, and so does a newer
+stay, and no rule gets weaker by it: of the constraint before and the one then the stricter stays, and so does a newer
 instruction, unless the rollback was made with the right to loosen.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from domain.events import AnyPayload, ConstraintSet, ContextRolledBack, Event, EventRedacted
+from domain.events import AnyPayload, ConstraintRemoved, ConstraintSet, ContextRolledBack, Event, EventRedacted
 
-HEADER_KINDS = frozenset({"context.rolled_back", "event.redacted", "constraint.set", "instruction.set"})
+HEADER_KINDS = frozenset(
+    {"context.rolled_back", "event.redacted", "constraint.set", "constraint.removed", "instruction.set"}
+)
 """Kinds whose payload `effective` needs."""
 
 REFOLDING_KINDS = frozenset({"context.rolled_back", "event.redacted"})
@@ -43,10 +45,7 @@ def effective(headers: Iterable[Header]) -> list[int]:
         link = prefixes[-1]
         if isinstance(header.payload, ContextRolledBack):
             target = min(header.payload.to_seq, len(prefixes) - 1)
-            kept = [] if header.payload.loosen else _tightening(link, target)
-            link = prefixes[target]
-            for one in kept:
-                link = _Link(link, one)
+            link = prefixes[target] if header.payload.loosen else _tightened(link, prefixes[target])
         if isinstance(header.payload, EventRedacted):
             redacted.add(header.payload.event_id)
         prefixes.append(_Link(link, header))
@@ -54,23 +53,41 @@ def effective(headers: Iterable[Header]) -> list[int]:
     return sorted(header.seq for header in found)
 
 
-def _tightening(link: _Link | None, target: int) -> list[Header]:
-    """What stays of the part that goes: constraints that tighten, the newest instruction, redactions."""
-    gone = [header for header in _walk(link) if header.seq > target]
-    levels = {
-        header.payload.id: header.payload.level
-        for header in _walk(link)
-        if header.seq <= target and isinstance(header.payload, ConstraintSet)
-    }
-    kept = []
-    for header in gone:
+def _tightened(now: _Link | None, back: _Link | None) -> _Link | None:
+    """The history gone back to, with the redactions and the stricter rules of the one that is left."""
+    before, then = _walk(now), _walk(back)
+    inside = {header.seq for header in then}
+    left = [header for header in before if header.seq not in inside]
+    kept = [header for header in left if header.kind in ("instruction.set", "event.redacted")]
+    rules = _rules(then)
+    for name, rule in _rules(before).items():
+        if name not in rules or _strictness(rule) > _strictness(rules[name]):
+            then = [header for header in then if _rule_of(header) != name or header.seq <= rule.seq]
+            kept += [rule] if rule.seq not in inside else []
+    link: _Link | None = None
+    for header in sorted([*then, *kept], key=lambda header: header.seq):
+        link = _Link(link, header)
+    return link
+
+
+def _rules(headers: Iterable[Header]) -> dict[str, Header]:
+    """The constraint in force under each id, as the event that set it."""
+    found: dict[str, Header] = {}
+    for header in headers:
         if isinstance(header.payload, ConstraintSet):
-            if levels.get(header.payload.id) == "block" and header.payload.level == "warn":
-                continue
-            kept.append(header)
-        elif header.kind in ("instruction.set", "event.redacted"):
-            kept.append(header)
-    return kept
+            found[header.payload.id] = header
+        elif isinstance(header.payload, ConstraintRemoved):
+            found.pop(header.payload.id, None)
+    return found
+
+
+def _rule_of(header: Header) -> str | None:
+    return header.payload.id if isinstance(header.payload, ConstraintSet | ConstraintRemoved) else None
+
+
+def _strictness(rule: Header) -> tuple[bool, int]:
+    """Of two rules as strict as each other the newer one counts."""
+    return isinstance(rule.payload, ConstraintSet) and rule.payload.level == "block", rule.seq
 
 
 def _walk(link: _Link | None) -> Sequence[Header]:
