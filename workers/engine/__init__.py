@@ -7,12 +7,15 @@ from workers.engine import (
     append,
     compile,
     documents,
+    dumping,
     project,
     prompts,
     reading,
+    references,
     replay,
     requests,
     state,
+    statistics,
     sweeping,
     verify,
 )
@@ -41,6 +44,7 @@ class Engine:
         expected_seq: int | None = None,
         may_loosen: bool = True,
     ) -> Json:
+        events = references.filled(self.deps, tenant, session, events)
         return append.append(self.deps, tenant, session, events, expected_seq, may_loosen)
 
     def events(self, tenant: str, session: str, stream: str = "session", after: int = 0, limit: int = 200) -> Json:
@@ -51,6 +55,12 @@ class Engine:
 
     def state(self, tenant: str, session: str) -> Json:
         return state.state(self.deps, tenant, session)
+
+    def stats(self, tenant: str, session: str | None = None) -> Json:
+        """Sizes, and the settings that follow from them; of all sessions when none is named."""
+        if session is None:
+            return statistics.stats_of_all(self.deps, tenant)
+        return statistics.stats(self.deps, tenant, session)
 
     # Prompts
 
@@ -75,6 +85,9 @@ class Engine:
 
     def report(self, tenant: str, prompt_id: str) -> Json:
         return prompts.report(self.deps, tenant, prompt_id)
+
+    def dump(self, tenant: str, prompt_id: str) -> Json:
+        return dumping.dump(self.deps, tenant, prompt_id)
 
     def replay(self, tenant: str, prompt_id: str) -> Json:
         return replay.replay(self.deps, tenant, prompt_id)

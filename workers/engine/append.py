@@ -6,7 +6,7 @@ from typing import Any
 
 from domain.errors import ConcurrencyConflict, EventConflict, Forbidden, InvalidEvent, StoreUnavailable
 from domain.events import SessionStarted
-from workers.engine import guards
+from workers.engine import dumping, guards
 from workers.engine.deps import Deps
 from workers.engine.drafts import Incoming, checked_name, read_drafts
 from workers.engine.reading import subject_stream
@@ -41,6 +41,7 @@ def append(
             continue
         for stream in batch.moved:
             deps.dispatcher.ring(tenant, stream, "project")
+        dumping.forget_files(deps, tenant, batch.forgotten)
         return {"session": session, "head": batch.head, "events": batch.receipts}
     raise StoreUnavailable("The session moves faster than its rules can be checked; try again.")
 
@@ -80,6 +81,7 @@ class _Batch:
         self.receipts: list[Json] = []
         self.moved: list[int] = []
         self.erased: list[tuple[str, bytes, Known]] = []
+        self.forgotten: list[str] = []
         self._targets: dict[str, _Target] = {}
         self._last: str | None = None
         self._echoes: list[tuple[int, int]] = []
@@ -119,7 +121,8 @@ class _Batch:
         for name, key, known in self.erased:
             log.erase(self.unit, self.tenant, name, key)
             seq = known.seq if name == self.home.stream_id else None
-            snapshots.erase_with(self.unit, self.tenant, self.home.number, log.unpack_id(key), seq, self.now)
+            event_id = log.unpack_id(key)
+            self.forgotten += snapshots.erase_with(self.unit, self.tenant, self.home.number, event_id, seq, self.now)
 
     def _open(self, name: str) -> StreamRow:
         return streams.lock(self.unit, self.tenant, name, self.now)

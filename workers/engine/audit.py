@@ -85,8 +85,8 @@ def _unit(unit: dict[str, Any], strategy: str) -> dict[str, Any]:
 
 def _moves(unit: Unit, row: SnapshotRow, prompt: Prompt, session: ContextState) -> Iterable[Payload]:
     """Anchors that are not those of the session's snapshot before this one."""
-    earlier = snapshots.listing(unit, row.tenant, row.stream, 1, row.version)
-    old = earlier[0].about["anchors"] if earlier else (None, None)
+    earlier = snapshots.before(unit, row.tenant, row.stream, row.version)
+    old = earlier.about["anchors"] if earlier else (None, None)
     now = (session.one("instruction"), session.one("business"))
     for name, before, after, anchor in zip(ANCHORS, old, prompt.layout.anchors, now, strict=True):
         if before != after:

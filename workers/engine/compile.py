@@ -14,7 +14,7 @@ from domain.errors import PromptctxError, StoreUnavailable, Timeout
 from domain.requests import parse_request
 from domain.snapshots import Layout, Prompt
 from domain.windows import Shallow
-from workers.engine import contexts, requests
+from workers.engine import contexts, dumping, requests
 from workers.engine.audit import write_audit
 from workers.engine.contexts import Loaded, Pins, Reach
 from workers.engine.deps import Deps
@@ -170,6 +170,8 @@ def _store(
                 raise _ErasedMeanwhile
             answer = _store_snapshot(unit, job, compiled, now)
         jobs.finish(unit, job, answer, error, now)
+    if compiled is not None and answer is not None:
+        dumping.keep_file(deps, job.tenant, answer)
     return outcome
 
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from domain.modes import BUILTIN_MODES, ModeSpec
 from workers.clock import Clock, SystemClock
+from workers.dumps import Dumps
 from workers.engine.signals import Signals
 from workers.engine.states import FoldCache, StateCache
 from workers.sources import SourceRegistry
@@ -47,3 +48,4 @@ class Deps:
     payload_limit: int = 1024 * 1024
     default_model: str = "gpt-4o"
     locale: str = "zh"
+    dumps: Dumps = field(default_factory=Dumps)

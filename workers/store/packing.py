@@ -6,6 +6,7 @@ makes smaller, are kept as their 16 bytes in front, where an erasure finds them.
 """
 
 import hashlib
+import json
 import re
 import struct
 import uuid
@@ -14,13 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from domain.canonical import canonical_json, parse_json
 from workers.store.log import unpack_id
 
 LONG = 160
 """Characters from which a text is not repeated."""
 
+LEVEL = 6
+
 _MARK = "\x01"
+_spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _HEADER = struct.Struct(">II")
 _HASH = 16
@@ -40,29 +43,36 @@ def text_hash(text: str) -> bytes:
 
 def pack(value: Any, log: Mapping[str, Said]) -> tuple[bytes, dict[bytes, str]]:
     """The packed JSON value, and the texts by hash that it refers to. `log` holds events of the session by id."""
-    said = {
-        text: f"{_MARK}x{one.seq}.{place}"
-        for one in log.values()
-        for place, text in enumerate(one.texts)
-        if text is not None and len(text) >= LONG
-    }
+    known = _references(log)
     texts: dict[bytes, tuple[int, str]] = {}
     ids: dict[str, int] = {}
 
     def word(text: str) -> str:
-        if len(text) >= LONG:
-            if (known := said.get(text)) is not None:
-                return known
-            place, _ = texts.setdefault(text_hash(text), (len(texts), text))
-            return f"{_MARK}t{place}"
-        if len(text) == 36 and _UUID(text):
-            return f"{_MARK}e{log[text].seq}" if text in log else f"{_MARK}u{ids.setdefault(text, len(ids))}"
-        return f"{_MARK}s{text}" if text[:1] == _MARK else text
+        found = known.get(text)
+        if found is None:
+            if len(text) >= LONG:
+                place, _ = texts.setdefault(text_hash(text), (len(texts), text))
+                found = f"{_MARK}t{place}"
+            elif len(text) == 36 and _UUID(text):
+                found = known[text] = f"{_MARK}u{ids.setdefault(text, len(ids))}"
+            else:
+                found = f"{_MARK}s{text}" if text[:1] == _MARK else text
+        return found
 
-    body = zlib.compress(canonical_json(_mapped(value, word)), 6)
+    body = zlib.compress(_spell(_mapped(value, word)).encode("utf-8", "surrogatepass"), LEVEL)
     head = _HEADER.pack(len(texts), len(ids))
     named = b"".join(texts) + b"".join(uuid.UUID(one).bytes for one in ids)
     return head + named + body, {key: text for key, (_, text) in texts.items()}
+
+
+def _references(log: Mapping[str, Said]) -> dict[str, str]:
+    """What stands for the ids and the long texts of these events."""
+    known = {name: f"{_MARK}e{one.seq}" for name, one in log.items()}
+    for one in log.values():
+        for place, text in enumerate(one.texts):
+            if text is not None and len(text) >= LONG:
+                known[text] = f"{_MARK}x{one.seq}.{place}"
+    return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +130,9 @@ def opened(packed: bytes) -> Packed:
     hashes, count = reference_hashes(packed), _HEADER.unpack_from(packed)[1]
     start = _HEADER.size + len(hashes) * _HASH
     ids = [unpack_id(packed[start + at * 16 : start + (at + 1) * 16]) for at in range(count)]
-    return Packed(hashes, ids, parse_json(zlib.decompress(packed[start + count * 16 :])))
+    return Packed(
+        hashes, ids, json.loads(zlib.decompress(packed[start + count * 16 :]).decode("utf-8", "surrogatepass"))
+    )
 
 
 def reference_hashes(packed: bytes) -> list[bytes]:
@@ -135,7 +147,7 @@ def squeeze(data: bytes) -> bytes:
     marked = data[:1] == b"x"
     if len(data) < LONG and not marked:
         return data
-    small = zlib.compress(data, 6)
+    small = zlib.compress(data, LEVEL)
     return small if marked or len(small) < len(data) else data
 
 
@@ -143,13 +155,22 @@ def unsqueeze(data: bytes) -> bytes:
     return zlib.decompress(data) if data[:1] == b"x" else data
 
 
+_ATOMS = frozenset({int, float, bool, type(None)})
+SHORT = 36
+"""Characters of an id: a shorter text is never replaced, unless it begins as a replaced one does."""
+
+
 def _mapped(value: Any, word: Callable[[str], str]) -> Any:
-    """The value with every string passed through `word`; keys stay."""
+    """The value with every string that may matter passed through `word`; keys stay."""
     kind = type(value)
     if kind is str:
-        return word(value)
+        return word(value) if len(value) >= SHORT or value[:1] == _MARK else value
     if kind is dict:
-        return {key: _mapped(item, word) for key, item in value.items()}
+        return {
+            key: item if type(item) in _ATOMS or (type(item) is str and len(item) < SHORT and item[:1] != _MARK)
+            else _mapped(item, word)
+            for key, item in value.items()
+        }  # fmt: skip
     if kind is list or kind is tuple:
-        return [_mapped(item, word) for item in value]
+        return [item if type(item) in _ATOMS else _mapped(item, word) for item in value]
     return value

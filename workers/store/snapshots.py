@@ -76,6 +76,26 @@ def listing(unit: Unit, tenant: str, stream: int, limit: int, below: int | None)
     return [_row(found) for found in unit.execute(query.order_by(snapshots.c.version.desc()).limit(limit))]
 
 
+_BEFORE = Prepared(
+    lambda dialect: (
+        sa.select(*_LISTED)
+        .where(
+            snapshots.c.tenant == bindparam("of_tenant"),
+            snapshots.c.stream == bindparam("of_stream"),
+            snapshots.c.version < bindparam("below"),
+        )
+        .order_by(snapshots.c.version.desc())
+        .limit(1)
+    )
+)
+
+
+def before(unit: Unit, tenant: str, stream: int, version: int) -> SnapshotRow | None:
+    """The session's snapshot before this version."""
+    found = unit.run(_BEFORE, {"of_tenant": tenant, "of_stream": stream, "below": version}).fetchone()
+    return _row(found) if found else None
+
+
 _LAYOUT = Prepared(
     lambda dialect: sa.select(snapshots.c.layout).where(
         snapshots.c.tenant == bindparam("of_tenant"), snapshots.c.id == bindparam("of_id")
@@ -99,7 +119,8 @@ def body(unit: Unit, row: SnapshotRow) -> Json | None:
 
 def _value(unit: Unit, tenant: str, stream: int, packed: bytes) -> Any:
     found = packing.opened(packed)
-    said = log.said(unit, tenant, stream, found.seqs())
+    seqs = found.seqs()
+    said = log.said(unit, tenant, stream, seqs) if seqs else {}
     return found.value(_texts(unit, tenant, stream, found.hashes), said)
 
 
@@ -133,7 +154,8 @@ class Packed:
 
 def packed(layout_json: Any, body_json: Json, said: Mapping[str, packing.Said]) -> Packed:
     """`said` are events of the session that the prompt shows, by id."""
-    packed_layout, found = packing.pack(layout_json, said)
+    # Nothing of the layout is left to be looked up, for the next compile of the view waits for it.
+    packed_layout, found = packing.pack(layout_json, {})
     packed_body, more = packing.pack(body_json, said)
     return Packed(packed_layout, packed_body, {**found, **more})
 
@@ -166,6 +188,8 @@ def put(unit: Unit, row: SnapshotRow, key: bytes | None, content: Packed) -> Non
 
 
 def _known(unit: Unit, tenant: str, stream: int, wanted: Collection[bytes]) -> set[bytes]:
+    if not wanted:
+        return set()
     query = sa.select(texts.c.hash).where(
         texts.c.tenant == tenant, texts.c.stream == stream, texts.c.hash.in_(list(wanted))
     )

@@ -59,9 +59,15 @@ def get(unit: Unit, tenant: str, stream_id: str) -> StreamRow | None:
     return _row(found) if found else None
 
 
+_BY_NUMBER = Prepared(
+    lambda dialect: sa.select(*_COLUMNS).where(
+        streams.c.tenant == bindparam("tenant"), streams.c.number == bindparam("number")
+    )
+)
+
+
 def by_number(unit: Unit, tenant: str, number: int) -> StreamRow | None:
-    query = sa.select(*_COLUMNS).where(streams.c.tenant == tenant, streams.c.number == number)
-    found = unit.execute(query).fetchone()
+    found = unit.run(_BY_NUMBER, {"tenant": tenant, "number": number}).fetchone()
     return _row(found) if found else None
 
 
@@ -128,15 +134,20 @@ def move(unit: Unit, row: StreamRow, head: int, digest: bytes, about: Mapping[st
     return bool(unit.run(_MOVE, params).rowcount == 1)
 
 
-def next_version(unit: Unit, row: StreamRow) -> int:
-    """Count one snapshot more in this session."""
-    found = unit.execute(
+_COUNT_VERSION = Prepared(
+    lambda dialect: (
         sa.update(streams)
-        .where(streams.c.tenant == row.tenant, streams.c.stream_id == row.stream_id)
+        .where(streams.c.tenant == bindparam("in_tenant"), streams.c.stream_id == bindparam("of_stream"))
         .values(version=streams.c.version + 1)
         .returning(streams.c.version)
     )
-    return int(found.scalar_one())
+)
+
+
+def next_version(unit: Unit, row: StreamRow) -> int:
+    """Count one snapshot more in this session."""
+    found = unit.run(_COUNT_VERSION, {"in_tenant": row.tenant, "of_stream": row.stream_id}).fetchone()
+    return int(found[0])
 
 
 def listing(unit: Unit, tenant: str, kind: str, limit: int, below: int | None) -> list[StreamRow]:
