@@ -13,6 +13,10 @@ Place = Literal["prefix", "tail"]
 SlotName = Literal["constraints", "planner", "task_memory", "tool_state", "profile", "recall"]
 
 
+LATEST = 253_370_764_800_000_000
+"""The last moment a request may ask for: the year 9999, beyond which no calendar goes."""
+
+
 class SlotOverride(Value):
     """Changes to one slot of the mode; what is None stays as the mode says. Budgets are tokens."""
 
@@ -48,7 +52,7 @@ class CompileRequest(Value):
     budget: Annotated[int, Field(gt=0)] | None = None
     window: Annotated[int, Field(gt=0)] | None = None
     query: str | None = None
-    as_of: int | None = None
+    as_of: Annotated[int, Field(ge=0, le=LATEST)] | None = None
     preset: Literal["classic"] | None = None
     locale: Locale | None = None
     overrides: Overrides = Overrides()

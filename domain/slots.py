@@ -13,7 +13,7 @@ from domain.masking import masker
 from domain.modes import SlotSpec
 from domain.recall import FORGOTTEN, decayed, relevances, score
 from domain.requests import SlotName
-from domain.rows import Memory, Plan, RecentCall
+from domain.rows import Memory, Plan, RecentCall, SessionInfo
 from domain.sources import SourceItem, SourceResult
 from domain.state import ContextState
 from domain.text import inline
@@ -88,7 +88,7 @@ def _constraint(row: Any, order: tuple[Any, ...], words: Wording) -> SlotItem:
 
 
 def planner(facts: Facts) -> Iterator[SlotItem]:
-    plan: Plan | None = facts.session.one("plan")
+    plan: Plan | None = facts.session.one("plan") or _inherited_plan(facts)
     if plan is None:
         return
     words, done = facts.words, ("done", "skipped", "failed")
@@ -109,6 +109,14 @@ def planner(facts: Facts) -> Iterator[SlotItem]:
         lines += [words.open_step.format(id=inline(one.id), text=inline(one.text)) for one in _by_dag(following)]
     for place, line in enumerate(lines):
         yield SlotItem("planner", f"{plan.task_id}/{place}", line, (place,), (plan.event_id,), volatile=True)
+
+
+def _inherited_plan(facts: Facts) -> Plan | None:
+    """A sub-session without a plan of its own has its parent's where it asked for it."""
+    info: SessionInfo | None = facts.session.one("session")
+    if info is None or "plan" not in info.inherit:
+        return None
+    return next((found for parent in facts.parents if (found := parent.one("plan"))), None)
 
 
 def _by_dag(steps: Sequence[Any]) -> list[Any]:

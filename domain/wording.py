@@ -143,7 +143,7 @@ def clock_time(at: int, as_of: int, zone: str | None) -> str:
     """Microseconds UTC as wall time in the session's zone, with the date when it is not the day of `as_of`."""
     try:
         place: ZoneInfo | None = ZoneInfo(zone) if zone else None
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         place = None
     then = datetime.fromtimestamp(at / 1_000_000, place or UTC)
     today = datetime.fromtimestamp(as_of / 1_000_000, place or UTC)
