@@ -61,6 +61,7 @@ def _serve(settings: Settings, asked: argparse.Namespace) -> int:
     try:
         # By name: the web stands above the workers and imports them, never the other way round.
         app = importlib.import_module("web.app").create_app(engine, settings)
+        assembly.settle_in(engine)
         host, port = asked.host or settings.host, settings.port if asked.port is None else asked.port
         config = uvicorn.Config(
             app,
@@ -91,6 +92,7 @@ def worker(settings: Settings, asked: argparse.Namespace) -> int:
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
+    assembly.settle_in(engine)
     print("promptctx: working", flush=True)
     stop.wait()
     assembly.close(engine)

@@ -1,9 +1,14 @@
 """Putting an engine together from settings. The one place that knows which parts there are."""
 
-from domain.errors import InvalidRequest
+import contextlib
+import gc
+import threading
+
+from domain.errors import InvalidRequest, PromptctxError
 from domain.modes import BUILTIN_MODES, ModeSpec, parse_modes
 from workers.clock import Clock, SystemClock
 from workers.dispatch import Bell, Dispatcher, Inline, Ring, Threads
+from workers.dumps import Dumps
 from workers.engine import Deps, Engine
 from workers.settings import Settings
 from workers.store import Database
@@ -20,15 +25,31 @@ def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Cl
         payload_limit=settings.payload_limit,
         default_model=settings.default_model,
         locale=settings.locale,
+        dumps=Dumps(settings.dump_dir, settings.dump_sessions),
     )
     chosen.start(deps)
     return Engine(deps)
 
 
+def settle_in(engine: Engine) -> None:
+    """For a process that will live long: what was loaded so far is there to stay, so the collector need not look at it
+    again and again, and the ranks that tokens are counted with are loaded before the first prompt waits for them."""
+    threading.Thread(target=_warm, args=(engine,), name="promptctx-warm", daemon=True).start()
+    gc.collect()
+    gc.freeze()
+
+
+def _warm(engine: Engine) -> None:
+    tokens = engine.deps.tokens
+    with contextlib.suppress(PromptctxError):
+        tokens.counter(tokens.choice(engine.deps.default_model).name)("warm")
+
+
 def close(engine: Engine) -> None:
-    ringer = engine.deps.dispatcher
-    if hasattr(ringer, "close"):
-        ringer.close()
+    """Also of an engine whose dispatcher has nothing to close."""
+    stop = getattr(engine.deps.dispatcher, "close", None)
+    if stop is not None:
+        stop()
     engine.deps.database.dispose()
 
 

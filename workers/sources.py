@@ -1,7 +1,8 @@
 """Sources that users register: asked at the same time, each within the time limit, each failing on its own account."""
 
+import threading
+import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from domain.modes import SlotSpec
 from domain.sources import ContextSource, SourceItem, SourceResult
@@ -28,29 +29,46 @@ class SourceRegistry:
         One that fails or is late gives an error instead of items.
         """
         asked = [
-            (name, spec)
-            for name, source in sorted(self._sources.items())
+            (source, spec, _Asking(source, query, spec))
+            for _, source in sorted(self._sources.items())
             for spec in slots
-            if source.supports(spec.slot)
+            if _supports(source, spec)
         ]
-        if not asked:
-            return ()
-        # Not a `with` block: leaving one would wait for the slow source after all.
-        pool = ThreadPoolExecutor(len(asked), thread_name_prefix="promptctx-source")
-        futures = [pool.submit(self._sources[name].fetch, query, spec) for name, spec in asked]
-        wait(futures, self.time_limit)
-        pool.shutdown(wait=False, cancel_futures=True)
-        return tuple(self._result(name, spec, future) for (name, spec), future in zip(asked, futures, strict=True))
+        until = time.monotonic() + self.time_limit
+        for _, _, asking in asked:
+            asking.start()
+        for _, _, asking in asked:
+            asking.join(max(0.0, until - time.monotonic()))
+        return tuple(self._result(source.name, spec, asking) for source, spec, asking in asked)
 
-    def _result(self, name: str, spec: SlotSpec, future: "Future[Sequence[SourceItem]]") -> SourceResult:
-        if not future.done():
+    def _result(self, name: str, spec: SlotSpec, asking: "_Asking") -> SourceResult:
+        if asking.is_alive():
             return SourceResult(name, spec.slot, error=f"gave no answer within {self.time_limit:g} s")
-        if error := future.exception():
-            return SourceResult(name, spec.slot, error=f"{type(error).__name__}: {error}")
+        return SourceResult(name, spec.slot, asking.items, asking.error)
+
+
+class _Asking(threading.Thread):
+    """One question to one source. A thread of its own, for one that never answers must not keep others from asking."""
+
+    def __init__(self, source: ContextSource, query: str, spec: SlotSpec) -> None:
+        super().__init__(name=f"promptctx-source-{source.name}", daemon=True)
+        self._source, self._query, self._spec = source, query, spec
+        self.items: tuple[SourceItem, ...] = ()
+        self.error: str | None = None
+
+    def run(self) -> None:
         try:
-            return SourceResult(name, spec.slot, tuple(_checked(item) for item in future.result()))
-        except TypeError as error:
-            return SourceResult(name, spec.slot, error=str(error))
+            self.items = tuple(map(_checked, self._source.fetch(self._query, self._spec)))
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
+
+
+def _supports(source: ContextSource, spec: SlotSpec) -> bool:
+    """A source that cannot even say is asked all the same: then the report tells what is wrong with it."""
+    try:
+        return source.supports(spec.slot)
+    except Exception:
+        return True
 
 
 def _checked(item: object) -> SourceItem:

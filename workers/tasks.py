@@ -13,7 +13,7 @@ from celery import signals
 
 from domain.errors import PromptctxError
 from workers.app import app, dead_letters
-from workers.assembly import build
+from workers.assembly import build, settle_in
 from workers.dispatch import Sweeper
 from workers.engine import Engine, sweeping
 from workers.settings import load_settings
@@ -82,6 +82,7 @@ def _start_sweeper() -> None:
         _sweepers.clear()
         _sweepers[os.getpid()] = Sweeper(engine().deps)
         _sweepers[os.getpid()].start()
+        settle_in(engine())
 
 
 def _child_begins(**told: Any) -> None:

@@ -196,7 +196,7 @@ class _Batch:
 
 
 def _about(told: SessionStarted) -> Json:
-    names = ("subject", "parent", "mode", "model", "title", "source")
+    names = ("subject", "parent", "mode", "model", "locale", "title", "source")
     return {name: getattr(told, name) for name in names if getattr(told, name) is not None}
 
 

@@ -20,6 +20,7 @@ Json = dict[str, Any]
 
 MAX_PARENTS = 8
 MAX_WAIT = 60.0
+DEFAULT_LOCALE = "zh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,9 @@ def _parents(unit: Unit, home: StreamRow) -> list[StreamRow]:
 
 def _job(deps: Deps, home: StreamRow, asked: Asked, pinned: Pinned) -> JobRow:
     as_of = pinned.newest if asked.as_of is None else asked.as_of
-    view = asked.request.view()
-    key = content_hash({"view": view, "query": asked.request.query, "as_of": as_of, "heads": pinned.heads})
+    request = _with_defaults(deps, home, asked.request)
+    view = request.view()
+    key = content_hash({"view": view, "query": request.query, "as_of": as_of, "heads": pinned.heads})
     return JobRow(
         tenant=home.tenant,
         id=str(uuid_utils.uuid7()),
@@ -123,7 +125,7 @@ def _job(deps: Deps, home: StreamRow, asked: Asked, pinned: Pinned) -> JobRow:
         view=view,
         key=bytes.fromhex(key),
         fresh=asked.fresh,
-        request=asked.request.model_dump(exclude_defaults=True),
+        request=request.model_dump(exclude_defaults=True),
         heads=pinned.heads,
         as_of=as_of,
         predecessor=None,
@@ -133,6 +135,13 @@ def _job(deps: Deps, home: StreamRow, asked: Asked, pinned: Pinned) -> JobRow:
         created_at=deps.clock.now(),
         finished_at=None,
     )
+
+
+def _with_defaults(deps: Deps, home: StreamRow, request: CompileRequest) -> CompileRequest:
+    """The server's own locale, where neither the request nor the session says one: what decides bytes is pinned."""
+    if request.locale or home.about.get("locale") or deps.locale == DEFAULT_LOCALE:
+        return request
+    return request.model_copy(update={"locale": deps.locale})
 
 
 def _queue(deps: Deps, row: JobRow) -> JobRow:

@@ -62,7 +62,7 @@ _COUNTED = WITH_EVENTS.outerjoin(
 _FIELDS = (*MESSAGE, message_tokens.c.tokens)
 
 
-def _units(chosen: Any) -> sa.Select[Any]:
+def _units(chosen: Any) -> Any:
     return sa.select(*_FIELDS).select_from(_COUNTED).where(*_OF, messages.c.unit.in_(chosen))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from sqlalchemy import event
+from sqlalchemy import event, exc
 from sqlalchemy.dialects import postgresql, sqlite
 
 from domain.errors import InvalidRequest, StoreUnavailable
@@ -170,7 +170,7 @@ class Database:
         self._pid = -1
         self._engines: tuple[sa.Engine, sa.Engine] | None = None
         self._local = threading.local()
-        self._outages: tuple[type[Exception], ...] = (sa.exc.OperationalError, sa.exc.InterfaceError)
+        self._outages: tuple[type[Exception], ...] = (exc.OperationalError, exc.InterfaceError)
 
     @contextmanager
     def write(self) -> Iterator[Unit]:
@@ -189,7 +189,7 @@ class Database:
         engine = self.engines()[which]
         try:
             connection = engine.connect()
-        except sa.exc.OperationalError as error:
+        except exc.OperationalError as error:
             raise _unavailable(error) from error
         with connection:
             try:
@@ -241,7 +241,7 @@ class Database:
             self._engines = self._create()
             self._pid = os.getpid()
             driver = self._engines[0].dialect.loaded_dbapi
-            self._outages = (sa.exc.OperationalError, sa.exc.InterfaceError, driver.OperationalError)
+            self._outages = (exc.OperationalError, exc.InterfaceError, driver.OperationalError)
         return self._engines
 
     def dispose(self) -> None:

@@ -35,7 +35,7 @@ Dirty = tuple[str, str]
 # Checkpoints ----------------------------------------------------------------------------------------------------------
 
 
-def _checkpoint(dialect: DialectName) -> sa.Select[Any]:
+def _checkpoint(dialect: DialectName) -> Any:
     mine = (checkpoints.c.tenant == bindparam("of_tenant"), checkpoints.c.stream == bindparam("of_stream"))
     return sa.select(checkpoints.c.generation, checkpoints.c.seq).where(*mine)
 
@@ -217,7 +217,7 @@ MESSAGE = (
 _APART = frozenset({"event_id", "seq", "unit"})
 
 
-def select_messages(tenant: str, stream: int, generation: int) -> sa.Select[Any]:
+def select_messages(tenant: str, stream: int, generation: int) -> Any:
     return (
         sa.select(*MESSAGE)
         .select_from(WITH_EVENTS)

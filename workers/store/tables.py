@@ -38,7 +38,7 @@ streams = Table(
     Column("kind", String(16), nullable=False),
     Column("head", BigInteger, nullable=False),
     Column("head_digest", LargeBinary, nullable=False),
-    # JSON of what lists and routing need: subject, parent, mode, model, title, source.
+    # JSON of what lists and routing need: subject, parent, mode, model, locale, title, source.
     Column("about", LargeBinary, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),

@@ -1,0 +1,106 @@
+"""`python -m workers …` as an operator runs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workers.engine import Deps, Engine
+from workers.store import Database, migrate
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def started(url: str, *command: str, **settings: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "PROMPTCTX_DATABASE_URL": url, "PROMPTCTX_LOG_LEVEL": "WARNING", **settings}
+    return subprocess.Popen(
+        [sys.executable, "-m", "workers", *command],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def ran(url: str, *command: str, **settings: str) -> tuple[int, str, str]:
+    process = started(url, *command, **settings)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def called(base: str, path: str, body: Any = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(f"{base}{path}", data), timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def test_up_migrates_serves_works_and_stops(sqlite_url: str) -> None:
+    process = started(sqlite_url, "up", "--port", "0")
+    assert process.stdout is not None
+    base = process.stdout.readline().split()[1]
+    assert base.startswith("http://127.0.0.1:")
+    assert called(base, "/v1/sessions/s/events", {"kind": "user.input", "payload": {"content": "hi"}})["head"] == 1
+    prompt = called(base, "/v1/sessions/s/prompts", {"wait": 30})
+    assert prompt["payload"]["messages"][-1]["content"] == "hi"
+    assert called(base, "/readyz")["status"] == "ok"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    code, out, _ = ran(sqlite_url, "verify")
+    assert (code, "ok" in out) == (0, True)
+
+
+def test_what_needs_a_migrated_store_says_so_in_one_line(sqlite_url: str) -> None:
+    for command in ("web", "worker", "sweep", "verify"):
+        code, out, err = ran(sqlite_url, command)
+        assert (code, out) == (1, "")
+        assert err.strip().count("\n") == 0
+        assert "python -m workers migrate" in err
+
+
+def test_migrate_then_sweep_does_what_is_due(sqlite_url: str) -> None:
+    assert ran(sqlite_url, "migrate")[0] == 0
+    engine = Engine(Deps(Database(sqlite_url)))
+    engine.append("default", "s", [{"kind": "user.input", "payload": {"content": "hi"}}])
+    job = engine.request_prompt("default", "s", {})
+    code, out, _ = ran(sqlite_url, "sweep")
+    assert (code, out.strip()) == (0, "2 pieces of work done")
+    assert engine.job("default", job["id"])["status"] == "done"
+
+
+def test_a_worker_without_a_broker_finds_work_by_itself(sqlite_url: str) -> None:
+    migrate.upgrade(sqlite_url)
+    engine = Engine(Deps(Database(sqlite_url)))
+    engine.append("default", "s", [{"kind": "user.input", "payload": {"content": "hi"}}])
+    job = engine.request_prompt("default", "s", {})
+    process = started(sqlite_url, "worker")
+    assert engine.wait_job("default", job["id"], 90)["status"] == "done"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+
+
+def test_doctor_tells_what_is_wrong(sqlite_url: str) -> None:
+    code, out, _ = ran(sqlite_url, "doctor", "--json")
+    found = json.loads(out)
+    assert code == 1
+    assert any("migrate" in problem for problem in found["problems"])
+    migrate.upgrade(sqlite_url)
+    assert ran(sqlite_url, "doctor")[0] == 0
+    broken = {"PROMPTCTX_DISPATCHER": "celery", "PROMPTCTX_BROKER_URL": "redis://:secret@127.0.0.1:1/0"}
+    code, out, _ = ran(sqlite_url, "doctor", **broken)
+    assert code == 1
+    assert "does not answer" in out
+    assert "secret" not in out
+
+
+def test_usage_errors_exit_with_2(sqlite_url: str) -> None:
+    assert ran(sqlite_url, "nonsense")[0] == 2
+    assert ran(sqlite_url)[0] == 2
+
+
+def test_the_migrations_are_those_of_the_code(sqlite_url: str) -> None:
+    assert ran(sqlite_url, "migrate", "--check")[0] == 0
