@@ -75,6 +75,18 @@ def state(session: SessionId, engine: Engines, caller: Callers) -> Reply:
     return Reply(engine.state(caller.tenant, session))
 
 
+@api.get("/stats", tags=["log"], response_model=models.Stats)
+def stats_of_all(engine: Engines, caller: Callers) -> Reply:
+    """Sizes of messages, slots and prompts of all sessions, and the settings that follow from them."""
+    return Reply(engine.stats(caller.tenant))
+
+
+@api.get("/sessions/{session}/stats", tags=["log"], response_model=models.Stats)
+def stats(session: SessionId, engine: Engines, caller: Callers) -> Reply:
+    """The same of one session."""
+    return Reply(engine.stats(caller.tenant, session))
+
+
 # --- prompts ---------------------------------------------------------------------------------------------------------
 
 
@@ -118,6 +130,12 @@ def prompt(
 def report(prompt: PromptId, engine: Engines, caller: Callers) -> Reply:
     """Where every unit and item went, and why."""
     return Reply(engine.report(caller.tenant, prompt))
+
+
+@api.get("/prompts/{prompt}/dump", tags=["prompts"], response_model=models.Dump)
+def dump(prompt: PromptId, engine: Engines, caller: Callers) -> Reply:
+    """All that is stored of it: beside what the prompt itself tells, its neutral messages and its layout."""
+    return Reply(engine.dump(caller.tenant, prompt))
 
 
 @api.post("/prompts/{prompt}/replay", tags=["prompts"], response_model=models.Replay)

@@ -202,6 +202,14 @@ class Prompt(PromptInfo):
     derived: bool = Field(description="rendered on request in another format than the one compiled for")
 
 
+class Dump(Prompt):
+    """All that is stored of a prompt, secrets masked as they are in the prompt."""
+
+    messages: list[dict[str, Any]] = Field(description="before they are rendered for a format")
+    tools: list[dict[str, Any]]
+    layout: dict[str, Any] = Field(description="what the next prompt of its view carries on")
+
+
 class Report(BaseModel):
     """Where every unit and item went, by which rule; the sums close."""
 
@@ -233,6 +241,38 @@ class Document(BaseModel):
     size: int
     chunks: int
     seq: int
+
+
+class Distribution(BaseModel):
+    """How sizes in tokens are spread."""
+
+    count: int
+    tokens: int = Field(description="the sum")
+    mean: float
+    median: float
+    p95: int
+    peak: int
+    long_tail: float = Field(description="the share of all tokens that is in the largest 5 % of the items")
+    histogram: list[dict[str, int]] = Field(description="how many are at most `to`, and larger than the step before")
+
+
+class Stats(BaseModel):
+    """Statistics before tuning."""
+
+    session: str | None = Field(description="null for all sessions")
+    encodings: list[str] = Field(description="what the messages were counted in")
+    sessions: int
+    skipped: int = Field(description="sessions whose log cannot be folded")
+    messages: int
+    roles: dict[str, Distribution] = Field(description="user, assistant, tool")
+    tools: list[dict[str, Any]] = Field(description="of each tool's results; those that cost most come first")
+    slots: dict[str, dict[str, Any]] = Field(
+        description="items offered; per prompt what the slot wanted and used; `over`: prompts where it wanted more"
+    )
+    prompts: dict[str, Any] = Field(description="sizes, how full, the share that trimmed, prefix reuse in a view")
+    zones: dict[str, dict[str, Any]] = Field(description="sizes, share, and `over`: prompts where it was short of room")
+    outputs: Distribution = Field(description="what answers took, as their providers said")
+    recommended: dict[str, Any] = Field(description="settings that would have fitted; null where too little was seen")
 
 
 class Health(BaseModel):

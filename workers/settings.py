@@ -6,13 +6,20 @@ The file is looked for in the current directory; PROMPTCTX_CONFIG names another 
 `[modes.NAME]`; they are passed on as they are, since the domain knows what a mode may say.
 """
 
+import json
 import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -43,6 +50,16 @@ def _known_broker(url: str) -> str:
     return url
 
 
+def _patterns(value: object) -> object:
+    """A list, as JSON if it comes in a variable, or plainly with commas."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return tuple(pattern.strip() for pattern in value.split(",") if pattern.strip())
+
+
 def _upper(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
@@ -65,6 +82,9 @@ class Settings(BaseSettings):
     default_model: str = "gpt-4o"
     locale: Literal["zh", "en"] = "zh"
     modes: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
+
+    dump_dir: Path | None = None
+    dump_sessions: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_patterns)] = ("*",)
 
     llm_base_url: str | None = None
     llm_api_key: SecretStr | None = None

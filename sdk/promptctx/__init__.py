@@ -32,7 +32,7 @@ from promptctx.errors import (
 )
 from promptctx.prompt import AsyncJob, AsyncPrompt, Job, Prompt
 from promptctx.session import AsyncBatch, AsyncSession, Batch, Session
-from promptctx.values import Document, EventRecord, PromptInfo, Receipt, Replay, SessionInfo, State
+from promptctx.values import Document, EventRecord, PromptInfo, Receipt, Replay, SessionInfo, State, Stats
 
 __all__ = [
     "AsyncBatch",
@@ -64,6 +64,7 @@ __all__ = [
     "SessionInfo",
     "SnapshotRedacted",
     "State",
+    "Stats",
     "StoreUnavailable",
     "Timeout",
     "TooManyPins",

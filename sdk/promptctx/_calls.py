@@ -24,11 +24,13 @@ from promptctx.values import (
     Replay,
     SessionInfo,
     State,
+    Stats,
     build,
 )
 
 T = TypeVar("T")
 _CHUNK = 1 << 16
+_LONG_WORK = 300.0
 
 
 def checked_id(what: str, value: str) -> str:
@@ -109,6 +111,11 @@ def state(session: str) -> Call[State]:
     return Call("GET", _session(session, "state"), _built(State))
 
 
+def stats(session: str | None) -> Call[Stats]:
+    path = "/v1/stats" if session is None else _session(session, "stats")
+    return Call("GET", path, _built(Stats), patience=_LONG_WORK)
+
+
 # --- prompts ---------------------------------------------------------------------------------------------------------
 
 
@@ -131,6 +138,10 @@ def job(job_id: str) -> Call[JobState]:
 
 def prompt(prompt_id: str, format: str | None = None) -> Call[Mapping[str, Any]]:
     return Call("GET", _prompt(prompt_id), json_of, _query(format=format))
+
+
+def dump(prompt_id: str) -> Call[Mapping[str, Any]]:
+    return Call("GET", _prompt(prompt_id, "dump"), json_of)
 
 
 def prompts(session: str, after: str | int | None = None, *, limit: int = 100) -> Call[Page[PromptInfo]]:

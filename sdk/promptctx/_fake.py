@@ -61,3 +61,31 @@ def render(history: Iterable[Json | None], form: str) -> Json:
         return {"messages": messages}
     system = "\n".join(str(one["content"]) for one in messages if one["role"] == "system")
     return {"system": system, "messages": [one for one in messages if one["role"] != "system"]}
+
+
+def stats(session: str | None, logs: Sequence[Sequence[Json]], prompts: Sequence[int]) -> Json:
+    """Sizes by role; a token is four characters of JSON, and nothing is recommended."""
+    said = [one for log in logs for one in map(message, log) if one]
+    roles = {
+        role: spread([len(json.dumps(one)) // 4 for one in said if one["role"] == role])
+        for role in ("user", "assistant", "tool")
+    }
+    told = {**spread(prompts), "fill": 0, "trimmed": 0, "pairs": 0, "prefix_reuse": None, "stored": len(prompts)}
+    return {
+        "session": session, "encodings": ["fake"], "sessions": len(logs), "skipped": 0,
+        "messages": sum(one["count"] for one in roles.values()), "roles": roles, "tools": [], "slots": {},
+        "prompts": told, "zones": {}, "outputs": spread([]), "recommended": {"slots": {}},
+    }  # fmt: skip
+
+
+def spread(sizes: Sequence[int]) -> Json:
+    """Count, sum, mean, median, p95, peak and the long tail; the histogram is one step."""
+    found, count, tokens = sorted(sizes), len(sizes), sum(sizes)
+    if not found:
+        return {"count": 0, "tokens": 0, "mean": 0, "median": 0, "p95": 0, "peak": 0, "long_tail": 0, "histogram": []}
+    return {
+        "count": count, "tokens": tokens, "mean": round(tokens / count, 2),
+        "median": (found[(count - 1) // 2] + found[count // 2]) / 2, "p95": found[(count * 19 + 19) // 20 - 1],
+        "peak": found[-1], "long_tail": round(sum(found[-((count + 19) // 20) :]) / max(1, tokens), 4),
+        "histogram": [{"to": found[-1], "count": count}],
+    }  # fmt: skip

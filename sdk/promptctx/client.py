@@ -1,8 +1,8 @@
 """The way in: a client knows the server, and opens sessions."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
-from typing import Unpack
+from typing import Any, Unpack
 
 import httpx2
 
@@ -11,7 +11,7 @@ from promptctx._http import AsyncSender, Sender, Settings
 from promptctx._track import SessionOptions, Track
 from promptctx.prompt import AsyncJob, AsyncPrompt, Format, Job, Prompt
 from promptctx.session import AsyncSession, Session, async_pages, pages
-from promptctx.values import SessionInfo, build
+from promptctx.values import SessionInfo, Stats, build
 
 
 class Client:
@@ -47,6 +47,14 @@ class Client:
     def prompt(self, prompt_id: str, format: Format | None = None) -> Prompt:
         """A compiled prompt by its id, in its own format or derived into another."""
         return build(Prompt, self._sender.send(_calls.prompt(prompt_id, format)), _sender=self._sender)
+
+    def dump(self, prompt_id: str) -> Mapping[str, Any]:
+        """All that is stored of a prompt: beside what it tells itself, its neutral messages and its layout."""
+        return self._sender.send(_calls.dump(prompt_id))
+
+    def stats(self, session: str | None = None) -> Stats:
+        """Sizes of what a session, or all of them, stored and compiled, and the settings that follow from them."""
+        return self._sender.send(_calls.stats(session))
 
     def job(self, job_id: str) -> Job:
         """A compile job by its id."""
@@ -92,6 +100,14 @@ class AsyncClient:
     async def prompt(self, prompt_id: str, format: Format | None = None) -> AsyncPrompt:
         """A compiled prompt by its id, in its own format or derived into another."""
         return build(AsyncPrompt, await self._sender.send(_calls.prompt(prompt_id, format)), _sender=self._sender)
+
+    async def dump(self, prompt_id: str) -> Mapping[str, Any]:
+        """All that is stored of a prompt: beside what it tells itself, its neutral messages and its layout."""
+        return await self._sender.send(_calls.dump(prompt_id))
+
+    async def stats(self, session: str | None = None) -> Stats:
+        """Sizes of what a session, or all of them, stored and compiled, and the settings that follow from them."""
+        return await self._sender.send(_calls.stats(session))
 
     async def job(self, job_id: str) -> AsyncJob:
         """A compile job by its id."""

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import httpx2
 
 from promptctx import errors
-from promptctx._fake import Json, answer, digest_of, message, paged, render, stream_of
+from promptctx._fake import Json, answer, digest_of, message, paged, render, stats, stream_of
 
 _NOW = "2026-01-01T00:00:00Z"
 _SLOTS = ("constraints", "planner", "task_memory", "tool_state", "profile", "recall")
@@ -117,6 +117,11 @@ class FakeServer(httpx2.MockTransport):
         head = len(self.events(self._there(session)))
         return answer({"session": session, "head": head, "seq": head, "slots": {slot: [] for slot in _SLOTS}})
 
+    def _stats(self, request: httpx2.Request, session: str | None = None) -> httpx2.Response:
+        names = list(self.started) if session is None else [self._there(session)]
+        prompts = [prompt["tokens"] for name in names for prompt in self._of(name)]
+        return answer(stats(session, [self.events(name) for name in names], prompts))
+
     def _of(self, session: str) -> list[Json]:
         return [prompt for prompt in reversed(self.prompts.values()) if prompt["session"] == session]
 
@@ -157,6 +162,8 @@ class FakeServer(httpx2.MockTransport):
         if rest == "/replay":
             same = {"content_hash": found["content_hash"], "replayed_hash": found["content_hash"]}
             return answer({"prompt": prompt, "identical": True, **same, "first_difference": None, "cause": None})
+        if rest == "/dump":
+            return answer({**found, "messages": [], "tools": [], "layout": {}})
         form = request.url.params.get("format", found["format"])
         payload = render(map(message, self.events(found["session"])[: found["inputs"]["session"]]), form)
         return answer({**found, "format": form, "payload": payload, "derived": form != found["format"]})
@@ -188,9 +195,11 @@ _ROUTES: Sequence[tuple[str, str, _Act]] = (
     ("GET", f"{_SESSION}/events", FakeServer._events),
     ("GET", "/v1/sessions", FakeServer._sessions),
     ("GET", f"{_SESSION}/state", FakeServer._state),
+    ("GET", f"{_SESSION}/stats", FakeServer._stats),
+    ("GET", "/v1/stats", FakeServer._stats),
     ("POST", f"{_SESSION}/prompts", FakeServer._compile),
     ("GET", f"{_SESSION}/prompts", lambda self, asked, name: paged(asked, "prompts", self._of(self._there(name)))),
-    ("GET", f"{_PROMPT}(/report)?", FakeServer._prompt),
+    ("GET", f"{_PROMPT}(/report|/dump)?", FakeServer._prompt),
     ("POST", f"{_PROMPT}(/replay)", FakeServer._prompt),
     ("GET", "/v1/jobs/([^/]+)", FakeServer._job),
     ("PUT", f"{_SESSION}/documents/([^/]+)", FakeServer._upload),

@@ -1,6 +1,6 @@
 """What the server answers, as frozen values. Fields that a newer server adds are left out, not refused."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
@@ -78,6 +78,7 @@ class PromptInfo:
     content_hash: str | None = None
     created_at: str | None = None
     parent: str | None = None
+    redacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,24 @@ class State:
     anchors: Any = None
     run: Any = None
     instruction: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Sizes in tokens, where room was short, and in `recommended` the settings that would have fitted."""
+
+    session: str | None = None
+    encodings: Sequence[str] = ()
+    sessions: int = 0
+    skipped: int = 0
+    messages: int = 0
+    roles: Mapping[str, Any] = field(default_factory=dict)
+    tools: Sequence[Mapping[str, Any]] = ()
+    slots: Mapping[str, Any] = field(default_factory=dict)
+    prompts: Mapping[str, Any] = field(default_factory=dict)
+    zones: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    recommended: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
