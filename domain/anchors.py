@@ -120,8 +120,9 @@ def needs(units: Sequence[Unit], session: ContextState) -> dict[str, int]:
     return {part: tokens for part, tokens in found.items() if tokens}
 
 
-def overflow(needs: Mapping[str, int], limit: int, count: Counter) -> ContextOverflow:
-    total, budget = count.scaled(sum(needs.values())), count.scaled(limit)
+def overflow(needs: Mapping[str, int], budget: int, count: Counter) -> ContextOverflow:
+    """`needs` in the counter's tokens, `budget` in the model's."""
+    total = count.scaled(sum(needs.values()))
     largest = max(needs, key=lambda part: needs[part])
     return ContextOverflow(
         f"What must not be cut needs {total} tokens and the budget is {budget}; the largest part is {largest} with"

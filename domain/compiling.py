@@ -182,7 +182,7 @@ def _laid_out(
                 short = allowed < plan.mode.global_slot_budget and _wants_more(fills)
                 return protected, fills, around, max(0, min(room, spare - allowed)) if short else room
     found = {**floor, **needs(units, desk.context.session)}
-    raise overflow({**found, "opening": max(0, plan.limit + 1 - sum(found.values()))}, plan.limit, count)
+    raise overflow({**found, "opening": max(0, plan.limit + 1 - sum(found.values()))}, plan.budget, count)
 
 
 def _offers(desk: _Desk, frozen: Frozen | None) -> Offers:
@@ -252,7 +252,7 @@ def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, a
         history, protected, parent, room, mode.low_water, mode.lending, reading, count, plan.locale, build, check
     )
     if found is None:
-        raise overflow({"fixed": plan.limit - room + 1}, plan.limit, count)
+        raise overflow({"fixed": plan.limit - room + 1}, plan.budget, count)
     return found
 
 
