@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from promptctx.cli import Cli, app
-from promptctx.cli.dumping import safe_name
+from promptctx.cli.to_files import safe_name
 from promptctx.testing import FakeServer
 from workers.dumps import safe_name as server_name
 

@@ -68,7 +68,7 @@ def test_the_page_shows_sizes_shortage_and_settings(run: Run, server: FakeServer
     assert said.exit_code == 0, said.stderr
     rows = [line.split() for line in said.stdout.splitlines()]
     assert "3 sessions · 1 skipped · 1,234 messages · tokens of o200k_base" in said.stdout
-    spread = ["40", "4,000", "100.0", "64", "900", "1,200", "55%"]
+    spread = ["40", "4,000", "100", "64", "900", "1,200", "55%"]
     assert ["user", *spread] in [row[:8] for row in rows]
     assert "40 prompts looked at, of 90 · 80% full · 25% trimmed · 90% the same prefix as before" in said.stdout
     assert ["window", "75%", "█" * 30, "900", "1,200", "11"] in rows
@@ -92,7 +92,7 @@ def test_another_release_may_say_less_or_more(run: Run, server: FakeServer) -> N
 def test_a_sparkline_shows_whatever_is_there() -> None:
     assert sparkline(SPREAD["histogram"]) == "█ ▁▁ ≤64…2048"
     assert sparkline(SPREAD["histogram"], blocks=False) == "# .. <=2048"
-    assert sparkline([]) == ""
+    assert sparkline([]) == sparkline([{"to": 1, "count": 9}]) == ""
 
 
 def test_both_clients_ask_the_same(server: FakeServer) -> None:

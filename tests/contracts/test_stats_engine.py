@@ -8,6 +8,7 @@ import pytest
 from store_histories import drain, event, said
 
 from domain.errors import UnknownSession
+from promptctx.testing import FakeServer
 from workers.engine import Engine
 from workers.engine import statistics as gathering
 
@@ -170,3 +171,17 @@ def test_statistics_travel_as_they_are(http: httpx2.Client) -> None:
     assert one["session"] == "s 1"
     assert {**every, "session": "s 1"} == one
     assert every["prompts"]["count"] == 1
+
+
+def test_the_server_in_the_process_says_as_much(http: httpx2.Client) -> None:
+    with httpx2.Client(transport=FakeServer(), base_url="http://fake") as fake:
+        found = []
+        for api in (http, fake):
+            api.post("/v1/sessions/s-1/events", content=json.dumps({"events": turn(1)}).encode())
+            assert api.post("/v1/sessions/s-1/prompts", content=b'{"wait": 30}').status_code == 200
+            found.append(api.get("/v1/sessions/s-1/stats").json())
+    real, told = found
+    assert set(real) == set(told)
+    assert set(real["prompts"]) == set(told["prompts"])
+    counts = [{role: (set(one), one["count"]) for role, one in each["roles"].items()} for each in found]
+    assert counts[0] == counts[1]

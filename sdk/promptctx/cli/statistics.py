@@ -54,7 +54,7 @@ def show_stats(out: Console, found: Stats) -> None:
 
 def sparkline(histogram: Sequence[Mapping[str, Any]], *, blocks: bool = True) -> str:
     """A histogram in one line, with the sizes that it goes from and to."""
-    if not histogram:
+    if not histogram or (len(histogram) == 1 and histogram[0]["to"] <= 1):
         return ""
     steps = _STEPS if blocks else _PLAIN_STEPS
     most = max(1, *(int(one["count"]) for one in histogram))
@@ -65,7 +65,7 @@ def sparkline(histogram: Sequence[Mapping[str, Any]], *, blocks: bool = True) ->
 
 def _spread(one: Mapping[str, Any], blocks: bool) -> tuple[object, ...]:
     names = ("count", "tokens", "mean", "median", "p95", "peak")
-    numbers = (_number(one.get(name)) for name in names)
+    numbers = (_number(value if value is None else round(value)) for value in map(one.get, names))
     return (*numbers, _percent(one.get("long_tail")), sparkline(one.get("histogram") or (), blocks=blocks))
 
 
