@@ -8,7 +8,7 @@ from checkers import NOTES, faults, plain, section_titles, seen, system_text
 from histories import Log, World, compiled, count_text
 from hypothesis import example, given
 from hypothesis import strategies as st
-from worlds import HOSTILE, characters, examples, formats, json_values, known, locales
+from worlds import HOSTILE, characters, examples, formats, joined, json_values, known, locales
 
 from domain.canonical import canonical_json, parse_json
 from domain.events import dump_payload, parse_payload, read_payload
@@ -16,7 +16,7 @@ from domain.rendering.text import escape, unescape
 from domain.text import inline
 
 FORMATS = ["openai", "anthropic", "text"]
-anything = st.lists(known | st.text(characters, max_size=4), max_size=6).map("".join)
+anything = st.lists(known | st.text(characters, max_size=4), max_size=6).map(lambda pieces: joined("".join(pieces)))
 
 
 def everywhere(text: str) -> World:
