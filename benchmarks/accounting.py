@@ -36,7 +36,10 @@ SYNTHETIC = frozenset(
         "(no result: the call was interrupted)",
     }
 )  # fmt: skip
-MARKER = re.compile(r"…（此处省略 (\d+) 个词元）…|… \((\d+) tokens left out here\) …")
+MARKER = re.compile(
+    r"…（此处省略 (\d+) 个词元(?:，引用 \S+ 可展开)?）…"
+    r"|… \((\d+) tokens left out here(?:, reference \S+ expands them)?\) …"
+)
 MASK = "[masked]"
 _KEY = r"(?:[A-Za-z0-9_.-]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----)"
 """What may have stood where a mask stands: nothing shorter or wordier than a key."""
