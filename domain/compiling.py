@@ -26,6 +26,7 @@ from domain.snapshots import Layout, Prompt, provenance
 from domain.state import ContextState
 from domain.trimming import Arrangement, Trimmed, trim
 from domain.validation import Built, failed_check
+from domain.windows import NEWEST
 from domain.wording import WORDINGS, Wording
 
 TAIL_RESERVE = 40
@@ -82,7 +83,8 @@ def compile_prompt(
     parent = parent if parent and _still_holds(parent, context) else None
 
     floor, frozen = _floor(desk), thawed(parent.frozen if parent else None, desk.facts, plan.mode)
-    protected, fills, around, room = _laid_out(desk, floor, frozen)
+    laid = _everything(desk, floor, frozen, parent) or _laid_out(desk, floor, frozen)
+    protected, fills, around, room = laid
     trimmed = _trim(desk, protected, parent, room, around)
 
     built = trimmed.built
@@ -161,11 +163,32 @@ def _system_tokens(around: Frame, count: Counter) -> int:
     return count.neutral([around.system]) if around.system else 0
 
 
-def _laid_out(
-    desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None
-) -> tuple[Protected, Sequence[SlotFill], Frame, int]:
-    """What is protected, what stands around it, and the room that this leaves to the window. The counts of parts add up
-    to that of the whole but for the seams: the exact count decides, on plans a little over and under the limit."""
+_Laid = tuple[Protected, Sequence[SlotFill], Frame, int]
+"""What is protected, what stands in the slots, all that stands around the history, and the room that is left to it."""
+
+
+def _everything(desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None, parent: Layout | None) -> _Laid | None:
+    """The plan for a budget that holds everything: nothing gives way where nothing has to. None when it does not."""
+    plan, count, history = desk.plan, desk.count, desk.context.history
+    units = (*history.older, *history.recent)
+    needed = sum(unit.tokens for unit in units if not unit.orphan)
+    if history.since or (parent and parent.cut) or sum(floor.values()) + needed > plan.limit + SEAMS:
+        return None
+    protected = protect(units, desk.context.session, {}, NEWEST, count, plan.words)
+    if protected is None:
+        return None
+    allowed = plan.mode.global_slot_budget
+    fills = fill_slots(desk.facts, plan.mode, allowed, _header_tokens(desk), count.text, _offers(desk, frozen))
+    around = _framed(desk, fills, _reinforced(desk))
+    free = tuple(unit for unit in units if unit.seq not in protected.seqs and not unit.orphan)
+    messages = _arranged(desk, around, protected, Arrangement(free, (), (), Layout()))
+    spent = count.payload(rendering.render(messages, desk.tools, count.format))
+    return (protected, fills, around, needed) if spent <= plan.limit else None
+
+
+def _laid_out(desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None) -> _Laid:
+    """The plan for a budget that is short. The counts of parts add up to that of the whole but for the seams: the exact
+    count decides, on plans a little over and under the limit."""
     plan, count, history = desk.plan, desk.count, desk.context.history
     units = (*history.older, *history.recent)
     for seams in (SEAMS, 0, -SEAMS):
@@ -214,19 +237,25 @@ def _frame_that_fits(desk: _Desk, fills: Sequence[SlotFill], protected: Protecte
     What the rules would cost is not given to the window just below the point where they come in, so that the window
     never has less of a larger budget.
     """
-    overrides, plan = desk.request.overrides, desk.plan
-
-    def framed(reinforced: int) -> tuple[Frame, int]:
-        around = frame(desk.anchor, fills, plan.mode, plan.words, reinforced)
-        return around, plan.limit - _fixed_tokens(desk, around, protected)
-
-    bare, room = framed(0)
-    if overrides.reinforce_rules is False or not core_rules(desk.anchor, overrides.reinforce_limit):
+    plan = desk.plan
+    bare = _framed(desk, fills, 0)
+    room = plan.limit - _fixed_tokens(desk, bare, protected)
+    if not _reinforced(desk) or not core_rules(desk.anchor, _reinforced(desk)):
         return bare, room
-    repeated, left = framed(overrides.reinforce_limit)
-    cost = room - left
-    least = 0 if overrides.reinforce_rules else cost * (CHEAP - 1)
+    repeated = _framed(desk, fills, _reinforced(desk))
+    left = plan.limit - _fixed_tokens(desk, repeated, protected)
+    least = 0 if desk.request.overrides.reinforce_rules else (room - left) * (CHEAP - 1)
     return (repeated, left) if left >= least else (bare, min(room, least))
+
+
+def _framed(desk: _Desk, fills: Sequence[SlotFill], reinforced: int) -> Frame:
+    return frame(desk.anchor, fills, desk.plan.mode, desk.plan.words, reinforced)
+
+
+def _reinforced(desk: _Desk) -> int:
+    """How many core rules are to be repeated, where they fit."""
+    overrides = desk.request.overrides
+    return 0 if overrides.reinforce_rules is False else overrides.reinforce_limit
 
 
 def _fixed_tokens(desk: _Desk, around: Frame, protected: Protected) -> int:

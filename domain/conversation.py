@@ -16,12 +16,10 @@ from domain.rows import (
     BusinessAnchor,
     Call,
     CallId,
-    LateAnswer,
     Lookups,
     Message,
     Notice,
     OpenCall,
-    Progress,
     RecentCall,
 )
 
@@ -30,9 +28,6 @@ Change = tuple[str, str, Any]
 
 _HEALTHY = re.compile(r"(?!.*_\d+-\d+$)[!-~]{1,64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
-
-KEPT_LATE = 16
-"""Late answers that are remembered, to show them although their calls have left the window."""
 
 KEPT_CALLS = 16
 """Recent calls that the tool state remembers."""
@@ -97,9 +92,6 @@ def tool_result(tables: Tables, event: Event, told: ev.ToolResult) -> Iterable[C
         observed_at=told.observed_at,
     )  # fmt: skip
     yield from _remembered(tables, event, told, call)
-    if call.unit < tables["progress"].get("", Progress()).newest:
-        yield "late_answers", str(event.seq), LateAnswer(call.unit, event.seq, call.event_id)
-        yield from _oldest(tables, "late_answers", str(event.seq), KEPT_LATE)
 
 
 def reference_expanded(tables: Tables, event: Event, told: ev.ReferenceExpanded) -> Iterable[Change]:
@@ -124,14 +116,9 @@ def _remembered(tables: Tables, event: Event, told: ev.ToolResult, call: OpenCal
             told.observed_at,
         ),
     )
-    yield from _oldest(tables, "recent_calls", key, KEPT_CALLS)
-
-
-def _oldest(tables: Tables, table: str, key: str, keep: int) -> Iterable[Change]:
-    """Deletes the oldest rows of a table so that `keep` are left, the one under `key` included."""
-    others = sorted((row.seq, old) for old, row in tables[table].items() if old != key)
-    for _, old in others[: max(0, len(others) - keep + 1)]:
-        yield table, old, None
+    others = sorted((row.seq, old) for old, row in tables["recent_calls"].items() if old != key)
+    for _, old in others[: max(0, len(others) - KEPT_CALLS + 1)]:
+        yield "recent_calls", old, None
 
 
 def _answered(waiting: Iterable[OpenCall], told: ev.ToolResult) -> OpenCall | None:

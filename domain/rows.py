@@ -16,13 +16,14 @@ Role = Literal["user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the fold has come; `units` and `messages` count what the window ever held, `newest` is its last unit."""
+    """How far the fold has come; `units` and `messages` count what the window ever held, `answers` names the newest
+    tool answers by id, unit and seq."""
 
     head: int = 0
     recorded_at: int = 0
     units: int = 0
     messages: int = 0
-    newest: int = 0
+    answers: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +148,6 @@ class RecentCall:
     event_id: str
     recorded_at: int
     observed_at: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LateAnswer:
-    """An answer to a call of `unit`, given at `seq` when newer units stood already; `event_id` is the call's."""
-
-    unit: int
-    seq: int
-    event_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +304,6 @@ TABLES: Mapping[str, type[Any]] = {
     "observations": Observation,
     "recent_calls": RecentCall,
     "open_calls": OpenCall,
-    "late_answers": LateAnswer,
     "call_ids": CallId,
     "messages": Message,
     "pins": Pin,

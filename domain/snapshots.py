@@ -29,6 +29,11 @@ class Layout:
     frozen: Frozen | None = None
     heads: tuple[int, ...] = ()
 
+    @property
+    def seen(self) -> int:
+        """The session's head that it was made at."""
+        return self.heads[0] if self.heads else 0
+
     def dump(self) -> dict[str, Any]:
         return {
             "cut": self.cut,

@@ -10,7 +10,7 @@ from typing import Any
 from domain import reducers
 from domain.events import Event, UnknownPayload
 from domain.reducers import Change
-from domain.rows import LOOKED_UP, TABLES, Lookups, Progress
+from domain.rows import LOOKED_UP, TABLES, Lookups, Message, Progress
 
 
 class ContextState:
@@ -82,11 +82,23 @@ def changes(state: ContextState, event: Event) -> list[Change]:
                 recorded_at=event.recorded_at,
                 units=progress.units + sum(row.unit == row.seq for row in begun),
                 messages=progress.messages + len(begun),
-                newest=max([progress.newest, *(row.unit for row in begun)]),
+                answers=_answers(progress, begun),
             ),
         )
     )
     return found
+
+
+KEPT_ANSWERS = 32
+"""Units whose newest answers are remembered, so that one that comes late is shown although its call left the window."""
+
+
+def _answers(progress: Progress, begun: Sequence[Message]) -> tuple[tuple[str, int, int], ...]:
+    new = [(row.event_id, row.unit, row.seq) for row in begun if row.answers]
+    if not new:
+        return progress.answers
+    units = {unit for _, unit, _ in new}
+    return (*(one for one in progress.answers if one[1] not in units), *new)[-KEPT_ANSWERS:]
 
 
 def reduce(state: ContextState, event: Event) -> ContextState:

@@ -157,8 +157,13 @@ def _begin(
     units = (*history.older, *history.recent)
     whole = [unit for unit in units if unit.seq not in protected.seqs and not unit.orphan]
     before = parent or Layout()
-    # A unit before the cut whose answer came after it is news, and what the parent showed stays: until the next trim.
-    fresh = {unit.seq for unit in whole if unit.last >= before.cut or not set(before.kept).isdisjoint(unit.events)}
+    # What the parent showed stays, and an answer that came since is news however old its call: until the next trim.
+    shown = set(before.kept)
+    fresh = {
+        unit.seq
+        for unit in whole
+        if unit.seq >= before.cut or unit.last > before.seen or not shown.isdisjoint(unit.events)
+    }
     lines = tuple(line for line in before.summary if line.unit not in protected.seqs | fresh)
     limits = dict(before.shortened)
     free = [(unit.seq in limits and _shorten(unit, limits[unit.seq], reading, count, locale)) or unit for unit in whole]

@@ -122,11 +122,12 @@ def read_history(
     model: str | None = None,
     cut: int = 0,
     kept: Collection[str] = (),
+    seen: int = 0,
     deep: bool = True,
 ) -> History:
     """Pulls units from the newest back: a shallow history to the parent's `cut` or until they exceed `budget` tokens,
     whatever comes first; a deep one until what a trim may look at is there too. `kept` names older ones that the parent
-    showed."""
+    showed, `seen` is the head that it saw."""
     builder = UnitBuilder(state, count, locale, model)
     recent: list[Unit] = []
     spent, beyond, since = 0, 0, 0
@@ -139,10 +140,10 @@ def read_history(
             since = recent[-1].seq
             break
         recent.append(unit)
-        spent += unit.tokens
+        spent += 0 if unit.orphan else unit.tokens
     recent.reverse()
     first = recent[0].seq if recent else NEWEST
-    wanted = wanted_events(state, cut) | set(kept)
+    wanted = wanted_events(state, cut, seen) | set(kept)
     older = builder.units(reader.units(wanted)) if wanted else []
     return History(
         recent=tuple(recent),
@@ -161,15 +162,14 @@ def _pulled(reader: HistoryReader, builder: "UnitBuilder") -> Iterator[Unit]:
         before = units[0].seq
 
 
-def wanted_events(state: ContextState, cut: int) -> set[str]:
+def wanted_events(state: ContextState, cut: int, seen: int) -> set[str]:
     """Events whose units are wanted however old they are: pins, the business anchor, calls that still wait for an
-    answer, and those before the `cut` whose answer came after it."""
+    answer, and answers to calls before the `cut` that came after the head that was `seen`."""
     wanted = set(state.tables["pins"])
     if anchor := state.one("business"):
         wanted.add(anchor.event_id)
     wanted |= {call.event_id for call in state.tables["open_calls"].values() if not call.dead}
-    late = state.tables["late_answers"].values()
-    return wanted | {answer.event_id for answer in late if answer.unit < cut <= answer.seq}
+    return wanted | {event_id for event_id, unit, seq in state.progress.answers if unit < cut and seq > seen}
 
 
 class UnitBuilder:

@@ -165,6 +165,7 @@ def compiled_from(
             model=plan.model,
             cut=before.cut,
             kept=before.kept,
+            seen=before.seen,
             deep=deep,
         )
         at = max(state.progress.recorded_at for state in states) if as_of is None else as_of

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import pytest
 from checkers import seen
 from histories import Log, World, compiled, compiled_from
 from hypothesis import given
@@ -43,10 +42,6 @@ def test_every_prompt_of_a_chain_is_sound(log: Log, target: str, budget: int) ->
         assert_sound(World(part), prompt, target, "zh")
 
 
-LATE = "a shallow read finds late answers only among the newest answers of each tool with each arguments"
-
-
-@pytest.mark.xfail(reason=LATE, strict=True)
 def test_late_answers_to_calls_with_equal_arguments_are_all_shown() -> None:
     log = Log()
     for text in ("", "", "weather weather "):
@@ -66,7 +61,6 @@ def test_late_answers_to_calls_with_equal_arguments_are_all_shown() -> None:
         last = prompt.layout
 
 
-@pytest.mark.xfail(reason=LATE, strict=False)
 @examples(40)
 @given(logs(texts), formats, tight)
 def test_reading_no_more_than_needed_changes_no_byte(log: Log, target: str, budget: int) -> None:
@@ -131,3 +125,12 @@ def test_a_trim_makes_the_prompt_smaller_than_what_it_cut(log: Log, target: str,
 def history_tokens(prompt: Prompt) -> int:
     zones = ("window", "anchor_business", "pinned", "summary")
     return sum(prompt.report["zones"].get(zone, 0) for zone in zones)
+
+
+@examples(60)
+@given(logs(texts), formats, tight)
+def test_a_prompt_compiled_again_on_its_own_layout_is_the_same(log: Log, target: str, budget: int) -> None:
+    for part, prompt in chain(log, format=target, budget=budget):
+        again = compiled(part, parent=prompt.layout, format=target, budget=budget)
+        assert again.payload == prompt.payload
+        assert again.report["trim"]["strategy"] == "none"

@@ -1,6 +1,5 @@
 """Invariant 4: when everything fits, nothing is changed. The window is the history, in every format."""
 
-import pytest
 from checkers import from_the_log, seen, without_ids
 from expected import history
 from histories import Log, World, compiled
@@ -25,10 +24,6 @@ def test_a_history_that_fits_is_shown_word_for_word(log: Log, target: str, local
     assert_verbatim(log, target, locale)
 
 
-EXACT = "slots give way to the window by share, though both would fit"
-
-
-@pytest.mark.xfail(reason=EXACT, strict=True)
 def test_slot_items_are_not_dropped_where_everything_would_fit() -> None:
     log, subject = Log(), Log("s")
     log.user("hello")
@@ -38,7 +33,6 @@ def test_slot_items_are_not_dropped_where_everything_would_fit() -> None:
     assert compiled(world, budget=whole.tokens).payload == whole.payload
 
 
-@pytest.mark.xfail(reason=EXACT, strict=True)
 def test_a_log_without_a_directive_is_not_refused_where_all_of_it_fits() -> None:
     log = Log()
     log.user("hello", directive=False)
@@ -46,7 +40,6 @@ def test_a_log_without_a_directive_is_not_refused_where_all_of_it_fits() -> None
     assert compiled(log, budget=whole.tokens).payload == whole.payload
 
 
-@pytest.mark.xfail(reason=EXACT, strict=False)
 @examples(150)
 @given(worlds(), formats, locales)
 def test_a_budget_of_exactly_what_everything_needs_changes_no_byte(world: World, target: str, locale: str) -> None:

@@ -192,7 +192,7 @@ def _loaded(reading: _Reading, session: _State, count: LearningCounter, tokenize
     parent = reach.parent or Layout()
     history = read_history(
         reader, session.state, count, plan.limit, locale=plan.locale, model=plan.model, cut=parent.cut,
-        kept=parent.kept, deep=reach.deep,
+        kept=parent.kept, seen=parent.seen, deep=reach.deep,
     )  # fmt: skip
     subject, tenant, *parents = [reading.state(head).state for head in _heads(pins)[1:]]
     context = Context(
