@@ -59,6 +59,7 @@ def _write(
         if batch.sort(incoming, expected) and seen is not None and seen != batch.home.head:
             raise _Moved
         batch.write()
+    deps.database.grown(len(batch.receipts))
     return batch
 
 

@@ -130,6 +130,7 @@ def _write(deps: Deps, claimed: Claim, batch: _Batch, *, last: bool) -> Outcome:
             models.forget_counts(unit, tenant, stream, checkpoint.generation, first)
         models.save(unit, tenant, stream, checkpoint.generation, state, dirty)
     if events:
+        deps.database.grown(len(dirty))
         deps.states.put(StateKey(tenant, stream, checkpoint.generation, head), state)
     return outcome
 

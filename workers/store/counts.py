@@ -16,9 +16,9 @@ from domain.counting import Counter
 from domain.rows import Message
 from domain.windows import NEWEST, Totals
 from workers.store import models
-from workers.store.database import Bulk, Prepared, Unit
+from workers.store.database import Bulk, DialectName, Prepared, Unit, joined
 from workers.store.log import pack_id
-from workers.store.models import MESSAGE, WITH_EVENTS, Checkpoint, read_message
+from workers.store.models import EVENT_OF_MESSAGE, MESSAGE, MESSAGE_SQL, OF_MESSAGES, Checkpoint, read_message
 from workers.store.tables import message_tokens, messages
 
 CACHED = 8192
@@ -49,32 +49,35 @@ _OF = (
     messages.c.stream == bindparam("of_stream"),
     messages.c.generation == bindparam("of_generation"),
 )
-_COUNTED = WITH_EVENTS.outerjoin(
-    message_tokens,
-    sa.and_(
-        message_tokens.c.tenant == messages.c.tenant,
-        message_tokens.c.stream == messages.c.stream,
-        message_tokens.c.generation == messages.c.generation,
-        message_tokens.c.counting == bindparam("of_counting"),
-        message_tokens.c.seq == messages.c.seq,
-    ),
-)
-_FIELDS = (*MESSAGE, message_tokens.c.tokens)
 
 
-def _units(chosen: Any) -> Any:
-    return sa.select(*_FIELDS).select_from(_COUNTED).where(*_OF, messages.c.unit.in_(chosen))
+def _read(dialect: DialectName, chosen: str) -> sa.ClauseElement:
+    """The chosen rows of `messages` with their events and their stored counts."""
+    counted = (
+        "tokens.tenant = :of_tenant AND tokens.stream = :of_stream AND tokens.generation = :of_generation "
+        "AND tokens.counting = :of_counting AND tokens.seq = messages.seq"
+    )
+    source = joined(dialect, f"({chosen}) AS messages", "events", "events", EVENT_OF_MESSAGE)
+    source = joined(dialect, source, "message_tokens", "tokens", counted, outer=True)
+    return sa.text(f"SELECT {MESSAGE_SQL}, tokens.tokens FROM {source}")
 
 
-_NEWEST_UNITS = (
-    sa.select(messages.c.unit)
-    .where(*_OF, messages.c.unit < bindparam("before"))
-    .distinct()
-    .order_by(messages.c.unit.desc())
-    .limit(bindparam("most"))
-)
-_NEWEST = Prepared(lambda dialect: _units(_NEWEST_UNITS.subquery().select()))
-_OF_EVENTS = _units(sa.select(messages.c.unit).where(*_OF, messages.c.event_id.in_(bindparam("ids", expanding=True))))
+def _of_units(dialect: DialectName, units: str) -> str:
+    """The messages of these units."""
+    source = joined(
+        dialect, f"({units}) AS units", "messages", "messages", f"{OF_MESSAGES} AND messages.unit = units.unit"
+    )
+    return f"SELECT messages.* FROM {source}"
+
+
+def _newest(dialect: DialectName) -> sa.ClauseElement:
+    units = f"SELECT DISTINCT unit FROM messages WHERE {OF_MESSAGES} AND unit < :before ORDER BY unit DESC LIMIT :most"
+    return _read(dialect, _of_units(dialect, units))
+
+
+_NEWEST = Prepared(_newest)
+_UNIT_OF = Prepared(lambda dialect: sa.select(messages.c.unit).where(*_OF, messages.c.event_id == bindparam("id")))
+_OF_UNIT = Prepared(lambda dialect: _read(dialect, f"SELECT * FROM messages WHERE {OF_MESSAGES} AND unit = :unit"))
 
 _TOTALS = Prepared(
     lambda dialect: (
@@ -95,13 +98,10 @@ _TOTALS = Prepared(
         .limit(1)
     )
 )
+# By seq, for that range is short: `+ 0` keeps the planner from the index by unit, which would be the whole history.
 _LATER = Prepared(
-    lambda dialect: (
-        sa.select(*_FIELDS)
-        .select_from(_COUNTED)
-        # By seq, for that range is short: `+ 0` keeps the planner from the index by unit, the whole history.
-        .where(*_OF, messages.c.unit + 0 < bindparam("before"), messages.c.seq > bindparam("after"))
-        .order_by(messages.c.seq)
+    lambda dialect: _read(
+        dialect, f"SELECT * FROM messages WHERE {OF_MESSAGES} AND seq > :after AND unit + 0 < :before ORDER BY seq"
     )
 )
 
@@ -120,8 +120,17 @@ class SqlHistory:
         return self._read(self._unit.run(_NEWEST, {**self._key, "before": before_unit, "most": limit}).fetchall())
 
     def units(self, event_ids: Collection[str]) -> Sequence[Message]:
-        ids = [pack_id(name) for name in sorted(event_ids)]
-        return self._read(self._unit.execute(_OF_EVENTS, {**self._key, "ids": ids}).fetchall())
+        found = {self._unit_of(name) for name in event_ids} - {None}
+        rows = [row for unit in sorted(filter(None, found)) for row in self._of_unit(unit)]
+        return self._read(rows)
+
+    def _unit_of(self, event_id: str) -> int | None:
+        found = self._unit.run(_UNIT_OF, {**self._key, "id": pack_id(event_id)}).fetchone()
+        return int(found[0]) if found else None
+
+    def _of_unit(self, unit: int) -> Sequence[Any]:
+        rows: Sequence[Any] = self._unit.run(_OF_UNIT, {**self._key, "unit": unit}).fetchall()
+        return rows
 
     def totals(self, before_unit: int) -> Totals:
         """The running totals of what came before that unit began, and the answers that came late to older units."""
@@ -157,12 +166,8 @@ _INSERT = Bulk(
     keep=True,
 )
 _UNCOUNTED = Prepared(
-    lambda dialect: (
-        sa.select(*MESSAGE)
-        .select_from(WITH_EVENTS)
-        .where(*_OF, messages.c.seq > bindparam("after"))
-        .order_by(messages.c.seq)
-        .limit(AHEAD)
+    lambda dialect: _read(
+        dialect, f"SELECT * FROM messages WHERE {OF_MESSAGES} AND seq > :after ORDER BY seq LIMIT {AHEAD}"
     )
 )
 
@@ -180,7 +185,7 @@ def count_ahead(unit: Unit, tenant: str, stream: int, checkpoint: Checkpoint, co
     key = {"of_tenant": tenant, "of_stream": stream, "of_generation": checkpoint.generation}
     found = unit.run(_TOTALS, {**key, "of_counting": count.key, "before": NEWEST}).fetchone()
     seq, tokens, number, units = found or (0, 0, 0, 0)
-    waiting = unit.run(_UNCOUNTED, {**key, "after": seq}).fetchall()
+    waiting = unit.run(_UNCOUNTED, {**key, "of_counting": count.key, "after": seq}).fetchall()
     if len(waiting) < LEFT:
         return None
     rows = []

@@ -4,6 +4,7 @@ A write unit on SQLite begins with BEGIN IMMEDIATE: a deferred one that reads fi
 another process wrote meanwhile, whatever the busy timeout. A read unit sees one snapshot.
 """
 
+import contextlib
 import os
 import re
 import threading
@@ -46,6 +47,19 @@ class Prepared:
             literals = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
             found = self._made[dialect] = str(compiled), literals
         return found
+
+
+def joined(dialect: DialectName, left: str, table: str, name: str, on: str, *, outer: bool = False) -> str:
+    """`left` with the rows of `table` (as `name`) that fit each of its rows, looked up one by one in an index.
+
+    The planners are not left a choice: on a table that it has no statistics of yet, PostgreSQL would rather go through
+    all of a tenant's rows.
+    """
+    kind = "LEFT" if outer else "CROSS"
+    if dialect == "sqlite":
+        return f"{left} {kind} JOIN {table} AS {name} ON {on}"
+    found = f"LATERAL (SELECT {name}.* FROM {table} AS {name} WHERE {on} OFFSET 0) AS {name}"
+    return f"{left} {kind} JOIN {found}{' ON true' if outer else ''}"
 
 
 class Bulk:
@@ -170,6 +184,7 @@ class Database:
         self._pid = -1
         self._engines: tuple[sa.Engine, sa.Engine] | None = None
         self._local = threading.local()
+        self._rows, self._counted_at = 0, 500.0
         self._outages: tuple[type[Exception], ...] = (exc.OperationalError, exc.InterfaceError)
 
     @contextmanager
@@ -231,6 +246,20 @@ class Database:
         if which not in held or held[which].closed:
             held[which] = self.engines()[which].connect()
         return held[which]
+
+    def grown(self, rows: int) -> None:
+        """Take note of rows that were added. A young database is told to count what it holds.
+
+        PostgreSQL does that by itself, after a minute; until then it takes every index for as good as any other.
+        """
+        if self.dialect != "postgresql":
+            return
+        self._rows += rows
+        if self._rows >= self._counted_at:
+            self._counted_at = self._rows * 1.3 + 500
+            connection = self.engines()[0].connect().execution_options(isolation_level="AUTOCOMMIT")
+            with connection, contextlib.suppress(exc.DBAPIError):
+                connection.exec_driver_sql("ANALYZE events, messages, message_tokens, rows, streams")
 
     def engines(self) -> tuple[sa.Engine, sa.Engine]:
         """The engine for writing and the one for reading, of this process."""

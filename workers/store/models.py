@@ -12,7 +12,7 @@ from domain.canonical import canonical_json, parse_json, sha256_hex
 from domain.events import read_payload
 from domain.rows import TABLES, Lookups, Message, dump_row, load_row
 from domain.state import ContextState, small_tables
-from workers.store.database import Bulk, DialectName, Prepared, Unit, insert
+from workers.store.database import Bulk, DialectName, Prepared, Unit, insert, joined
 from workers.store.log import pack_id, unpack_id
 from workers.store.tables import checkpoints, events, message_tokens, messages, rows
 
@@ -151,12 +151,11 @@ def look_up(
         query = sa.select(rows.c.key, rows.c.body).where(*_of(rows, tenant, stream, generation))
         for packed, body in unit.execute(query.where(rows.c.name == "call_ids", rows.c.key.in_(keys))):
             _put(tables["call_ids"], "call_ids", packed, body)
-    names = [key for name in sorted(wanted.messages - tables["messages"].keys()) if (key := _packed(name))]
-    for at in range(0, len(names), 500):
-        found = select_messages(tenant, stream, generation).where(messages.c.event_id.in_(names[at : at + 500]))
-        for row in unit.execute(found):
-            message = read_message(row)
-            tables["messages"][message.event_id] = message
+    for name in sorted(wanted.messages - tables["messages"].keys()):
+        if (packed := _packed(name)) is not None:
+            key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "id": packed}
+            for row in unit.run(_ONE_MESSAGE, key).fetchall():
+                tables["messages"][name] = read_message(row)
 
 
 def load_all(unit: Unit, tenant: str, stream: int, generation: int) -> ContextState:
@@ -235,6 +234,21 @@ def read_message(found: Sequence[Any]) -> Message:
     }  # fmt: skip
     message: Message = load_row("messages", row)
     return message
+
+
+OF_MESSAGES = "messages.tenant = :of_tenant AND messages.stream = :of_stream AND messages.generation = :of_generation"
+MESSAGE_SQL = (
+    "messages.event_id, messages.seq, messages.unit, messages.body, events.kind, events.schema_version, events.payload"
+)
+EVENT_OF_MESSAGE = "events.tenant = :of_tenant AND events.stream = :of_stream AND events.seq = messages.seq"
+
+
+def _one_message(dialect: DialectName) -> sa.ClauseElement:
+    chosen = f"(SELECT * FROM messages WHERE {OF_MESSAGES} AND messages.event_id = :id) AS messages"
+    return sa.text(f"SELECT {MESSAGE_SQL} FROM {joined(dialect, chosen, 'events', 'events', EVENT_OF_MESSAGE)}")
+
+
+_ONE_MESSAGE = Prepared(_one_message)
 
 
 def _message_body(message: Message) -> bytes:
