@@ -100,12 +100,12 @@ def postgres_database(server: str) -> Iterator[str]:
     name = f"promptctx_bench_{uuid4().hex}"
     plain = libpq(server)
     with psycopg.connect(plain, autocommit=True, connect_timeout=5) as connection:
-        connection.execute(f"CREATE DATABASE \"{name}\" TEMPLATE template0 ENCODING 'UTF8'")
+        connection.execute(f"CREATE DATABASE \"{name}\" TEMPLATE template0 ENCODING 'UTF8'".encode())
     try:
         yield f"{server.rsplit('/', 1)[0]}/{name}"
     finally:
         with psycopg.connect(plain, autocommit=True) as connection:
-            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
 
 
 @cache

@@ -92,7 +92,8 @@ class Mode:
         if self.classic:
             return "prefix"
         told = next((spec.place for spec in self.slots if spec.slot == slot), None)
-        return told or ("tail" if volatile else "prefix")
+        usual: Place = "tail" if volatile else "prefix"
+        return told or usual
 
 
 def parse_modes(tables: Mapping[str, Any]) -> dict[str, ModeSpec]:
