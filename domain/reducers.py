@@ -248,11 +248,15 @@ def lookups(events: Sequence[Event]) -> Lookups:
 
 
 def loosens(tables: Tables, payload: ev.AnyPayload) -> bool:
-    """Whether an event would weaken the rules, which needs the `policy` scope."""
+    """Whether an event would weaken the rules, or open what another subject keeps: both need the `policy` scope."""
     if isinstance(payload, ev.ConstraintRemoved):
         return True
     if isinstance(payload, ev.InstructionSet):
         return "" in tables["instruction"]
+    if isinstance(payload, ev.SessionStarted):
+        # Another subject's profile and memory would come into the prompt.
+        info, begun = tables["session"].get(""), "" in tables["progress"]
+        return begun and payload.subject is not None and payload.subject != (info.subject if info else None)
     if isinstance(payload, ev.ConstraintSet):
         before = tables["constraints"].get(payload.id)
         return (

@@ -221,11 +221,12 @@ LOOSENING = [
     event("constraint.set", id="no-rm", level="warn", text="no rm"),
     event("instruction.set", role="other"),
     event("context.rolled_back", to_seq=0, loosen=True),
+    event("session.started", subject="somebody-else"),
 ]
 
 
 @pytest.mark.parametrize("loosening", LOOSENING, ids=lambda one: one["kind"])
-@pytest.mark.parametrize("actor", ["agent", "tool", None])
+@pytest.mark.parametrize("actor", ["agent", "Agent", "assistant", "agent:1", "tool", None])
 def test_rules_are_not_loosened_without_the_right(
     engine: Engine, tenant: str, loosening: dict[str, Any], actor: str | None
 ) -> None:
@@ -247,6 +248,11 @@ def test_tightening_needs_no_right(engine: Engine, tenant: str) -> None:
         may_loosen=False,
     )
     engine.append(tenant, "s", [event("instruction.set", role="first")], may_loosen=False)
+
+
+def test_a_rollback_goes_back_not_forward(engine: Engine, tenant: str) -> None:
+    with pytest.raises(InvalidEvent, match="at seq 1"):
+        engine.append(tenant, "s", [said("one"), event("context.rolled_back", to_seq=9)])
 
 
 def test_erasing_a_rule_is_loosening_it(engine: Engine, tenant: str) -> None:

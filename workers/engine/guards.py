@@ -5,8 +5,16 @@ Most appends need no look at the state, and take none.
 
 from collections.abc import Sequence
 
-from domain.errors import Forbidden, TooManyPins
-from domain.events import ConstraintRemoved, ConstraintSet, ContextRolledBack, Event, InstructionSet, MessagePinned
+from domain.errors import Forbidden, InvalidEvent, TooManyPins
+from domain.events import (
+    ConstraintRemoved,
+    ConstraintSet,
+    ContextRolledBack,
+    Event,
+    InstructionSet,
+    MessagePinned,
+    SessionStarted,
+)
 from domain.reducers import MAX_PINS, loosens
 from domain.rows import Lookups
 from domain.state import ContextState, changes, lookups
@@ -15,10 +23,10 @@ from workers.engine.deps import Deps
 from workers.engine.drafts import Incoming
 from workers.store import log, models, streams
 
-UNTRUSTED_ACTORS = frozenset({"agent", "tool"})
-"""Through these an injected text could speak: they never loosen rules, whoever is calling."""
+TRUSTED_ACTORS = frozenset({None, "user", "operator", "developer", "admin"})
+"""Through any other an injected text could speak, whatever it calls itself: they never loosen rules."""
 
-_RULES = (ConstraintRemoved, ConstraintSet, InstructionSet, ContextRolledBack)
+_RULES = (ConstraintRemoved, ConstraintSet, InstructionSet, ContextRolledBack, SessionStarted)
 
 
 def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], may_loosen: bool) -> int | None:
@@ -43,12 +51,14 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
 
 def _needs_look(one: Incoming, may_loosen: bool) -> bool:
     payload = one.payload
-    return isinstance(payload, MessagePinned) or (is_bound(one, may_loosen) and isinstance(payload, _RULES))
+    return isinstance(payload, MessagePinned | ContextRolledBack) or (
+        is_bound(one, may_loosen) and isinstance(payload, _RULES)
+    )
 
 
 def is_bound(one: Incoming, may_loosen: bool) -> bool:
     """Whether an event may not loosen rules: for want of the scope, or because an injected text could speak in it."""
-    return not may_loosen or one.event.actor in UNTRUSTED_ACTORS
+    return not may_loosen or one.event.actor not in TRUSTED_ACTORS
 
 
 def _check(state: ContextState, one: Incoming, may_loosen: bool) -> None:
@@ -61,6 +71,8 @@ def _check(state: ContextState, one: Incoming, may_loosen: bool) -> None:
                 "never have.",
                 kind=one.event.kind,
             )  # fmt: skip
+    if isinstance(payload, ContextRolledBack) and payload.to_seq > state.head:
+        raise InvalidEvent(f"payload.to_seq: the session is at seq {state.head}.", path="payload.to_seq")
     pins = state.tables["pins"]
     if isinstance(payload, MessagePinned) and payload.event_id not in pins and len(pins) >= MAX_PINS:
         raise TooManyPins(
