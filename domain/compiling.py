@@ -80,7 +80,7 @@ def compile_prompt(
 ) -> Prompt:
     """The prompt for a request. Same inputs, same bytes. Raises ContextOverflow when the floor is over the budget."""
     desk = _desk(context, request, count, plan)
-    parent = parent if parent and _still_holds(parent, context) else None
+    parent = parent if parent and still_holds(parent, context) else None
 
     floor, frozen = _floor(desk), thawed(parent.frozen if parent else None, desk.facts, plan.mode)
     laid = _everything(desk, floor, frozen, parent) or _laid_out(desk, floor, frozen)
@@ -138,7 +138,7 @@ def _desk(context: Context, request: CompileRequest, count: Counter, plan: Plan)
     return _Desk(context, request, count, plan, facts, system_anchor(context.session, context.parents), tools)
 
 
-def _still_holds(layout: Layout, context: Context) -> bool:
+def still_holds(layout: Layout, context: Context) -> bool:
     """Whether nothing that the layout was made from was rolled back or redacted since, in any of the streams."""
     states = context.states
     return len(layout.heads) == len(states) and all(map(ContextState.still_holds, states, layout.heads))

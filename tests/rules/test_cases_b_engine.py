@@ -141,7 +141,6 @@ def test_b129_sessions_and_tenants_share_no_answer(engine: Engine) -> None:
     assert texts(prompt(engine, tenant="u"))[-1] == "three"
 
 
-@pytest.mark.xfail(reason="after a rollback no layout is carried on, not even one that still holds", strict=True)
 @pytest.mark.parametrize("target", ["openai", "anthropic", "text"])
 def test_b104_after_a_rollback_the_request_of_a_version_gives_its_bytes_again(engine: Engine, target: str) -> None:
     made: list[Json] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from domain.compiling import compile_prompt
+from domain.compiling import compile_prompt, still_holds
 from domain.errors import PromptctxError, StoreUnavailable, Timeout
 from domain.requests import parse_request
 from domain.snapshots import Layout, Prompt
@@ -146,6 +146,9 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
         data = snapshots.layout(unit, job.tenant, job.stream, parent) if parent else None
     before = Layout.load(data) if data is not None else None
     loaded = contexts.load(deps, pins, Reach(before, deep=False))
+    if before is not None and not still_holds(before, loaded.context):
+        parent, before = _holding(deps, job, parent, loaded)
+        loaded = contexts.load(deps, pins, Reach(before, deep=False))
     sources = deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots)
     try:
         loaded = loaded.with_sources(sources)
@@ -156,6 +159,18 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
     body = snapshot_body(job, prompt, loaded, parent)
     content = snapshots.packed(prompt.layout.dump(), body, said(loaded.messages.values()))
     return _Compiled(prompt, parent, before, loaded, content)
+
+
+def _holding(deps: Deps, job: JobRow, parent: str | None, loaded: Loaded) -> tuple[str | None, Layout | None]:
+    """The newest prompt before this one whose layout a rollback or an erasure left in force, and that layout."""
+    with deps.database.read() as unit:
+        while parent is not None:
+            row = snapshots.get(unit, job.tenant, parent)
+            data = snapshots.layout(unit, job.tenant, job.stream, parent)
+            if data is not None and still_holds(layout := Layout.load(data), loaded.context):
+                return parent, layout
+            parent = row.parent if row else None
+    return None, None
 
 
 def _store(
