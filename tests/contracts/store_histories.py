@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from domain.errors import InvalidEvent
 from workers.engine import Engine
 
 Json = dict[str, Any]
@@ -76,6 +77,17 @@ def with_causes(history: list[Json], picks: list[int]) -> list[Json]:
         {**one, "causation_id": history[pick % place]["event_id"]} if place and pick % 3 == 0 else one
         for place, (one, pick) in enumerate(zip(history, picks, strict=False))
     ]
+
+
+def append_valid(engine: Engine, tenant: str, session: str, batch: list[Json]) -> list[Json]:
+    """Append the events that are accepted, one by one if one is not: a rollback may go past the head."""
+    try:
+        engine.append(tenant, session, batch)
+    except InvalidEvent:
+        if len(batch) == 1:
+            return []
+        return [one for event in batch for one in append_valid(engine, tenant, session, [event])]
+    return batch
 
 
 def drain(engine: Engine) -> None:

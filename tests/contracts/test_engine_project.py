@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from store_histories import drain, event, histories, said, with_causes
+from store_histories import append_valid, drain, event, histories, said, with_causes
 
 from domain.errors import StoreUnavailable
 from domain.state import ContextState
@@ -54,8 +54,7 @@ def test_inv9_the_tables_hold_what_the_log_folds_to(
     for order, size in zip(orders, sizes * 3, strict=False):
         if order == "append" and waiting:
             batch, waiting = waiting[:size], waiting[size:]
-            engine.append(tenant, "s", batch)
-            done += batch
+            done += append_valid(engine, tenant, "s", batch)
         elif order == "again" and done:
             engine.append(tenant, "s", done[-size:])
         elif order == "project":
@@ -64,7 +63,7 @@ def test_inv9_the_tables_hold_what_the_log_folds_to(
             engine.deps.states.forget()
         else:
             engine.sweep()
-    engine.append(tenant, "s", [*waiting, said("the end")])
+    append_valid(engine, tenant, "s", [*waiting, said("the end")])
     drain(engine)
     drain(engine)
     for name in ("session/s", "subject/session:s", "tenant/shared"):

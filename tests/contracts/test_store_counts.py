@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from store_histories import drain, event, histories, said, with_causes
+from store_histories import append_valid, drain, event, histories, said, with_causes
 
 from domain.rows import Message
 from domain.state import ContextState
@@ -84,7 +84,7 @@ def test_both_histories_answer_alike(
     whole = [said("first"), *with_causes(history, picks)]
     for part in (whole[: cut + 1], whole[cut + 1 :]):
         if part:
-            engine.append(tenant, "s", part)
+            append_valid(engine, tenant, "s", part)
             drain(engine)
             count_all(database, tenant)
             assert_alike(database, tenant)

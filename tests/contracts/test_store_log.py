@@ -24,7 +24,7 @@ from workers.clock import SetClock
 from workers.engine import Deps, Engine
 from workers.store import Database
 
-shared_fixtures = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+shared_fixtures = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def payloads(engine: Engine, tenant: str, session: str, stream: str = "session") -> list[Any]:
@@ -383,7 +383,7 @@ def test_f56_verify_finds_every_tampering(unguarded: Database, tenant: str, name
     assert report["problems"][0]["stream"] == "session/s"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seq=st.integers(1, 4), at=st.integers(0, 10_000), bit=st.integers(0, 7), column=st.sampled_from(
     ["payload", "salt", "payload_hash", "digest", "event_id"]))  # fmt: skip
 def test_f56_one_flipped_bit_is_found(unguarded: Database, seq: int, at: int, bit: int, column: str) -> None:

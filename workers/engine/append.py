@@ -130,10 +130,10 @@ class _Batch:
 
     def _known(self, incoming: Sequence[Incoming]) -> dict[bytes, Known]:
         """What the log holds already under these ids, in any of the streams that this session's events go to."""
-        subjects = {one.payload.subject for one in incoming if type(one.payload) is SessionStarted}
-        named = {subject_stream(self.session, name) for name in (*subjects, self.about.get("subject")) if name}
-        private = subject_stream(self.session, None)
-        names = [self.home.stream_id, f"audit/{self.session}", *(sorted(named) or [private]), "tenant/shared"]
+        held = subject_stream(self.session, self.about.get("subject"))
+        told = {one.payload.subject for one in incoming if type(one.payload) is SessionStarted and one.payload.subject}
+        subjects = sorted({held, *(subject_stream(self.session, name) for name in told)}) if told else [held]
+        names = [self.home.stream_id, f"audit/{self.session}", *subjects, "tenant/shared"]
         keys = [one.event.key for one in incoming]
         keys += [one.redacts for one in incoming if one.redacts]
         return log.known(self.unit, self.tenant, names, keys)
