@@ -286,10 +286,10 @@ def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, a
 
 
 def _arranged(desk: _Desk, around: Frame, protected: Protected, attempt: Arrangement) -> tuple[Neutral, ...]:
-    """The messages in order; the summary says how many units are neither shown nor summarised."""
-    history = desk.context.history
-    shown = len(attempt.window) + len(protected.units) + len(attempt.summary)
-    omitted = history.before.units + len(history.recent) - shown
+    """The messages in order; the summary says how many units before the cut are neither shown nor summarised."""
+    history, cut = desk.context.history, attempt.layout.cut
+    shown = sum(unit.seq < cut for unit in (*attempt.window, *protected.units)) + len(attempt.summary)
+    omitted = history.before.units + sum(unit.seq < cut for unit in history.recent) - shown
     return arrange(around, protected, attempt, omitted, desk.plan.words)
 
 

@@ -71,7 +71,8 @@ def tool_called(tables: Tables, event: Event, told: ev.ToolCalled) -> Iterable[C
     if cause is not None and cause.role == "assistant":
         joined = replace(cause, calls=(*cause.calls, made), also=(*cause.also, event.event_id))
         yield "messages", cause.event_id, joined
-        yield _opened(event, made, told.call_id, cause.unit, len(cause.calls))
+        table, key, call = _opened(event, made, told.call_id, cause.unit, len(cause.calls))
+        yield table, key, replace(call, event_id=cause.event_id)  # the message that shows it
     else:
         yield _message(event, event.seq, "assistant", calls=(made,))
         yield _opened(event, made, told.call_id, event.seq, 0)

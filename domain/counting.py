@@ -46,11 +46,11 @@ class Counter:
 
     def limit(self, budget: int) -> int:
         """How many tokens of this encoding a budget of the model's tokens holds."""
-        return math.floor(budget / self.factor)
+        return math.floor(round(budget / self.factor, 6))
 
     def scaled(self, tokens: int) -> int:
         """Tokens of this encoding as tokens of the model, rounded up."""
-        return math.ceil(tokens * self.factor)
+        return math.ceil(round(tokens * self.factor, 6))
 
     def message(self, message: Message) -> int:
         """What the message adds to a payload."""

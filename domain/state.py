@@ -10,7 +10,7 @@ from typing import Any
 from domain import reducers
 from domain.events import Event, UnknownPayload
 from domain.reducers import Change
-from domain.rows import LOOKED_UP, TABLES, Lookups, Message, Progress
+from domain.rows import LOOKED_UP, TABLES, Lookups, Progress
 
 
 class ContextState:
@@ -82,7 +82,7 @@ def changes(state: ContextState, event: Event) -> list[Change]:
                 recorded_at=event.recorded_at,
                 units=progress.units + sum(row.unit == row.seq for row in begun),
                 messages=progress.messages + len(begun),
-                answers=_answers(progress, begun),
+                answers=_answers(progress, _joined(event, found)),
             ),
         )
     )
@@ -93,8 +93,13 @@ KEPT_ANSWERS = 32
 """Units whose newest answers are remembered, so that one that comes late is shown although its call left the window."""
 
 
-def _answers(progress: Progress, begun: Sequence[Message]) -> tuple[tuple[str, int, int], ...]:
-    new = [(row.event_id, row.unit, row.seq) for row in begun if row.answers]
+def _joined(event: Event, found: Sequence[Change]) -> list[tuple[str, int, int]]:
+    """What the event added to units that began before it: answers, approvals, and calls that came on their own."""
+    messages = [row for table, _, row in found if table == "messages" and row is not None]
+    return [(row.event_id, row.unit, event.seq) for row in messages if row.unit < event.seq]
+
+
+def _answers(progress: Progress, new: Sequence[tuple[str, int, int]]) -> tuple[tuple[str, int, int], ...]:
     if not new:
         return progress.answers
     units = {unit for _, unit, _ in new}
