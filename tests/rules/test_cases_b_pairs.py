@@ -147,6 +147,15 @@ def test_b13_a_pinned_orphan_bricks_nothing_either() -> None:
     assert verbatim(seen(compiled(log).payload, "openai")) == ["go on"]
 
 
+def test_b13_a_huge_lost_answer_hides_nothing_that_came_before_it() -> None:
+    log = Log()
+    log.user("first")
+    log.assistant("second")
+    log.answer("lost", words(3000))
+    log.user("third")
+    assert verbatim(seen(compiled(log, budget=500).payload, "openai")) == ["first", "second", "third"]
+
+
 def test_b15_a_call_that_waits_for_a_human_is_never_summarised_away() -> None:
     log = instructed()
     log.user("pay the bill")

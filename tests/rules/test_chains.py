@@ -91,13 +91,13 @@ def test_between_two_trims_each_prompt_begins_with_the_one_before(log: Log, targ
 
 
 def same_frame(one: Prompt, two: Prompt) -> bool:
-    """Whether neither the system message, nor what is protected, nor a call that waits has changed."""
+    """Whether neither the system message, nor the tools, nor what is protected, nor a call that waits has changed."""
     return _frame(one) == _frame(two) and "pending" not in str(one.payload) and "等待结果" not in str(one.payload)
 
 
 def _frame(prompt: Prompt) -> object:
     system = [message for message in prompt.messages if message.zone in ("anchor_system", "few_shot", "pinned")]
-    return system, prompt.layout.anchors[0]
+    return system, prompt.layout.anchors[0], prompt.payload.get("tools"), prompt.report["zones"].get("tools")
 
 
 def stable(prompt: Prompt, target: str) -> list[object]:
