@@ -117,7 +117,8 @@ def _fill(spec: SlotSpec, offers: Sequence[SlotItem], facts: Facts, count: Calla
 
 
 def _no_longer_than(item: SlotItem, limit: int, count: Callable[[str], int]) -> tuple[SlotItem, bool]:
-    if item.protected or item_tokens(item, count) <= limit:
+    # A rule without its end may say the opposite: it is shown whole or not at all.
+    if item.slot == "constraints" or item_tokens(item, count) <= limit:
         return item, False
     for room in range(limit - 2, 0, -1):
         head = head_within(item.text, room, count).rstrip()

@@ -40,11 +40,20 @@ def user_input(tables: Tables, event: Event, told: ev.UserInput) -> Iterable[Cha
     cause = tables["messages"].get(event.causation_id or "")
     # An answer to a pending call (an approval, say) stays with its call.
     unit = cause.unit if cause is not None and cause.calls else event.seq
-    directive = told.directive and bool(told.content)
+    directive = told.directive and bool(told.content) and _may_direct(tables, event)
     yield _message(event, unit, "user", parts=told.content, name=told.name, directive=directive)
     if directive:
         before = tables["business"].get("")
         yield "business", "", BusinessAnchor(before.version + 1 if before else 1, event.event_id, event.seq)
+
+
+def _may_direct(tables: Tables, event: Event) -> bool:
+    """Whether the words are the user's: a tool never directs, an agent only what it called, or what has no user yet."""
+    if event.actor == "tool":
+        return False
+    session = tables["session"].get("")
+    called = session is not None and session.parent is not None
+    return event.actor != "agent" or called or "" not in tables["business"]
 
 
 def assistant_output(tables: Tables, event: Event, told: ev.AssistantOutput) -> Iterable[Change]:

@@ -114,7 +114,7 @@ def _entry(unit: Unit, disposition: str, reason: str, zone: str, shortened: int 
         "tokens": unit.given, "disposition": disposition, "reason": reason, "zone": zone,
     }  # fmt: skip
     if shortened:
-        found["shortened"] = shortened
+        found |= {"shortened": shortened, "after": unit.tokens}
     return found
 
 
@@ -178,6 +178,9 @@ def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
     for unit in outcome.trimmed.arrangement.window:
         if unit.shortened:
             yield f"the unit at seq {unit.seq} is over the window: {unit.shortened} tokens of its middle were cut"
+    rules = [fill for fill in outcome.fills if fill.slot == "constraints"]
+    if left := sum(one.reason is not None for fill in rules for one in fill.placed):
+        yield f"{left} warn rules are not in the prompt: they need more than the slot constraints has"
     for result in outcome.context.sources:
         if result.error:
             yield f"source {result.source} gave nothing for {result.slot}: {result.error}"

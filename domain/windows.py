@@ -130,17 +130,19 @@ def read_history(
     showed, `seen` is the head that it saw."""
     builder = UnitBuilder(state, count, locale, model)
     recent: list[Unit] = []
-    spent, beyond, since = 0, 0, 0
+    spent, looked, beyond, since = 0, 0, 0, 0
     for unit in _pulled(reader, builder):
         if not deep and (unit.seq < cut or spent > budget):
             since = cut if unit.seq < cut else recent[-1].seq
             break
         beyond += spent > budget
-        if beyond > MOST_UNITS or spent > budget * (1 + DEPTH):
+        if beyond > MOST_UNITS or looked > budget * (1 + DEPTH):
             since = recent[-1].seq
             break
         recent.append(unit)
         spent += 0 if unit.orphan else unit.tokens
+        # One giant must not hide all that came before it.
+        looked += min(unit.tokens, budget // 4)
     recent.reverse()
     first = recent[0].seq if recent else NEWEST
     wanted = wanted_events(state, cut, seen) | set(kept)

@@ -1,7 +1,7 @@
 """The gate that every request passes: it gets an id, its path and its origin are checked, and no failure is shown."""
 
 import re
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import structlog
 import uuid_utils
@@ -76,9 +76,28 @@ def check(scope: Scope, headers: Headers) -> None:
         unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
         raise InvalidRequest("path: not UTF-8 behind the percent signs.", path="path") from None
-    if scope["method"] not in _READING and headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
+    host = headers.get("Host", "")
+    if _is_own_machine(scope) and _name_of(host) not in _OWN_NAMES:
+        # A name that somebody points at this machine would make its pages pages of ours.
+        raise Forbidden("This server answers to localhost only; bind it to another host to reach it by name.")
+    foreign = headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")
+    origin = headers.get("Origin")
+    if scope["method"] not in _READING and (foreign or (origin and urlsplit(origin).netloc != host)):
         # The server on one's own machine takes any content type: without this, any page could write to it.
         raise Forbidden("Pages of other sites may not write here.")
+
+
+_OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def _is_own_machine(scope: Scope) -> bool:
+    """Whether the server is bound to the loopback address, which only this machine reaches."""
+    settings = getattr(scope["app"].state, "settings", None) if "app" in scope else None
+    return settings is not None and settings.host in _OWN_NAMES
+
+
+def _name_of(host: str) -> str:
+    return urlsplit(f"//{host}").hostname or ""
 
 
 def _request_id(given: str | None) -> str:

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from domain.errors import PromptctxError
+from domain.errors import InvalidRequest, PromptctxError
 from workers import assembly, telemetry
 from workers.settings import Settings, load_settings, masked
 from workers.store import migrate
@@ -57,12 +57,13 @@ def web(settings: Settings, asked: argparse.Namespace) -> int:
 def _serve(settings: Settings, asked: argparse.Namespace) -> int:
     import uvicorn
 
+    host, port = asked.host or settings.host, settings.port if asked.port is None else asked.port
+    settings = settings.model_copy(update={"host": host})
     engine = assembly.build(settings)
     try:
         # By name: the web stands above the workers and imports them, never the other way round.
         app = importlib.import_module("web.app").create_app(engine, settings)
         assembly.settle_in(engine)
-        host, port = asked.host or settings.host, settings.port if asked.port is None else asked.port
         config = uvicorn.Config(
             app,
             host=host,
@@ -71,7 +72,7 @@ def _serve(settings: Settings, asked: argparse.Namespace) -> int:
             access_log=False,
             timeout_graceful_shutdown=5,
         )
-        bound = config.bind_socket()
+        bound = _bound(host, port)
         # Small answers must not wait for the acknowledgement of the one before; the URL is printed when it answers.
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound.listen(config.backlog)
@@ -81,6 +82,17 @@ def _serve(settings: Settings, asked: argparse.Namespace) -> int:
     finally:
         assembly.close(engine)
     return 0
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InvalidRequest(
+            f"Port {port} of {host} cannot be used ({error.strerror}): stop what listens there, or choose another with"
+            " --port or PROMPTCTX_PORT."
+        ) from None
 
 
 def worker(settings: Settings, asked: argparse.Namespace) -> int:

@@ -158,12 +158,12 @@ def _gave_up(settings: Settings, call: Call[Any], error: Exception) -> NoReturn:
             f"The server at {settings.place} did not answer within {settings.timeout + call.patience:g} s; "
             "it may have done the work all the same. Ask again, or give the client a longer timeout.",
             **details,
-        ) from error
+        ) from None
     raise errors.ServerUnavailable(
         f"No promptctx server answers at {settings.place} ({type(error).__name__}); "
         "start one with `make up`, or set PROMPTCTX_URL.",
         **details,
-    ) from error
+    ) from None
 
 
 class Sender:

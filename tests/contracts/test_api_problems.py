@@ -137,3 +137,12 @@ def test_answers_are_never_taken_for_pages(http: httpx2.Client) -> None:
     response = http.get("/v1/sessions/s-1/documents/d")
     assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "rebound.example.org"}, {"Origin": "https://elsewhere.example.org"}, {"Origin": "null"}],
+    ids=lambda one: next(iter(one.values())),
+)
+def test_a_name_or_origin_that_is_not_this_machine_may_not_write(http: httpx2.Client, headers: dict[str, str]) -> None:
+    problem(http.post(EVENTS, content=EVENT, headers=headers), 403, "forbidden")

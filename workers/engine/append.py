@@ -145,6 +145,8 @@ class _Batch:
             erased = known.get(one.redacts)
             if erased is None:
                 raise InvalidEvent("payload.event_id: no such event in this session.", path="payload.event_id")
+            if one.event.actor not in guards.TRUSTED_ACTORS:
+                raise Forbidden("Erasing is for people: no agent, tool or importer may do it.", kind=one.event.kind)
             if erased.kind in ("constraint.set", "instruction.set") and guards.is_bound(one, self.may_loosen):
                 raise Forbidden(f"Erasing a {erased.kind} event loosens the rules; that needs the scope `policy`.")
             # It stands in the stream of what it erases: the fold of that stream must meet it.
