@@ -17,6 +17,7 @@ from domain.context import Context
 from domain.counting import Counter
 from domain.extracts import Reading
 from domain.freezing import Frozen, freeze, is_frozen, thawed
+from domain.masking import masked_instruction, masked_tool, masker
 from domain.modes import BUILTIN_MODES, Mode, ModeSpec, resolve_mode
 from domain.rendering.neutral import Neutral
 from domain.requests import CompileRequest, SlotName
@@ -134,8 +135,10 @@ def _desk(context: Context, request: CompileRequest, count: Counter, plan: Plan)
         words=plan.words,
         classic=plan.mode.classic,
     )
-    tools = tuple(row for _, row in sorted(context.session.tables["tools"].items()))
-    return _Desk(context, request, count, plan, facts, system_anchor(context.session, context.parents), tools)
+    mask = masker(context.session)
+    tools = tuple(masked_tool(row, mask) for _, row in sorted(context.session.tables["tools"].items()))
+    anchor = system_anchor(context.session, context.parents)
+    return _Desk(context, request, count, plan, facts, masked_instruction(anchor, mask) if anchor else None, tools)
 
 
 def still_holds(layout: Layout, context: Context) -> bool:

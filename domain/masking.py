@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from pydantic import JsonValue
 
 from domain.events import DataPart, Part, TextPart
-from domain.rows import Call
+from domain.rows import Call, Instruction, Tool
 from domain.state import ContextState
 
 MASK = "[masked]"
@@ -71,6 +72,24 @@ def masked_call(call: Call, mask: Masker) -> Call:
     return call if arguments == call.arguments else Call(call.id, call.name, arguments)
 
 
+def masked_instruction(given: Instruction, mask: Masker) -> Instruction:
+    """The instruction with its texts masked."""
+    return replace(
+        given,
+        role=mask(given.role),
+        text=mask(given.text),
+        output_format=mask(given.output_format),
+        rules=tuple(rule.model_copy(update={"text": mask(rule.text)}) for rule in given.rules),
+        examples=tuple((mask(user), mask(assistant)) for user, assistant in given.examples),
+    )
+
+
+def masked_tool(tool: Tool, mask: Masker) -> Tool:
+    """The tool with what its schema says masked."""
+    parameters = {mask(key): masked_value(value, mask) for key, value in tool.parameters.items()}
+    return replace(tool, description=mask(tool.description), parameters=parameters)
+
+
 def _masked(part: Part, mask: Masker) -> Part:
     if isinstance(part, TextPart):
         text = mask(part.text)
@@ -86,7 +105,7 @@ def masked_value(value: JsonValue, mask: Masker) -> JsonValue:
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):
-        return {key: masked_value(item, mask) for key, item in value.items()}
+        return {mask(key): masked_value(item, mask) for key, item in value.items()}
     if isinstance(value, list):
         return [masked_value(item, mask) for item in value]
     return value
