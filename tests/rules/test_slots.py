@@ -255,17 +255,46 @@ def test_a_moment_that_no_calendar_has_is_refused(as_of: int) -> None:
         parse_request({"as_of": as_of})
 
 
-def test_secrets_of_the_environment_are_never_shown_anywhere() -> None:
+SECRETS = ["hunter22-not-for-models", "sk-ant-" + "a1B2c3D4" * 6]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("target", ["openai", "anthropic", "text"])
+def test_secrets_are_shown_nowhere_whoever_says_them(secret: str, target: str) -> None:
+    log, subject = Log(), Log("s")
+    log.add("tool.environment", values={"cwd": {"value": "/srv"}, "token": {"value": SECRETS[0], "secret": True}})
+    rules = [{"text": f"rule {secret}", "core": True}]
+    shots = [{"user": f"shot {secret}", "assistant": f"shot {secret}"}]
+    log.add("instruction.set", role=f"role {secret}", rules=rules, text=f"text {secret}", examples=shots)
+    log.block("a", f"block {secret}")
+    schema = {"type": "object", "properties": {"of": {"default": secret}}}
+    log.add("tool.registered", name="look_up", description=f"tool {secret}", parameters=schema)
+    log.add("plan.updated", task_id="t", steps=[{"id": "1", "text": f"step {secret}"}], interruption=f"wait {secret}")
+    log.add("observation.recorded", step_id="1", result=f"seen {secret}")
+    for turn in range(6):
+        log.user(f"user {secret} " + "more " * 20)
+        log.assistant(
+            f"assistant {secret}", tool_calls=[{"id": f"c{turn}", "name": "look_up", "arguments": {"of": secret}}]
+        )
+        log.answer(
+            f"c{turn}", [{"type": "data", "data": {"token": secret}}, {"type": "text", "text": f"answer {secret}"}]
+        )
+    log.add("reference.expanded", reference_id="doc", content=f"slice {secret}")
+    subject.add("profile.set", key="note", value=f"profile {secret}")
+    subject.add("memory.recorded", id="m", text=f"user memory {secret}", category="fact", importance=1.0)
+    for budget in (900, 100_000):
+        prompt = compiled(World(log, subject), mode="react", format=target, budget=budget)
+        assert secret not in str(prompt.payload)
+        assert secret not in str(prompt.report), "nor does the report tell"
+        assert secret not in str(prompt.layout.dump())
+    assert "environment cwd = /srv" in str(compiled(World(log, subject), mode="react", locale="en").payload)
+
+
+def test_a_masked_unit_is_reported() -> None:
     log = Log()
-    log.add("tool.environment", values={"cwd": {"value": "/srv"}, "token": {"value": "hunter22", "secret": True}})
-    log.user("use hunter22")
-    log.calls("c1", content="with hunter22")
-    log.answer("c1", [{"type": "data", "data": {"token": "hunter22"}}])
-    log.add("observation.recorded", step_id="1", result="hunter22 worked")
-    prompt = compiled(log, mode="react", locale="en")
-    assert "hunter22" not in str(prompt.payload)
-    assert "environment cwd = /srv" in lines(prompt)
-    assert any(entry.get("masked") for entry in prompt.report["units"]) or "mask" in str(prompt.report["warnings"])
+    log.user(f"my key is {SECRETS[1]}")
+    log.user("fine")
+    assert "secrets were masked in the units at seq 1" in compiled(log).report["warnings"]
 
 
 # --- profile and recall ----------------------------------------------------------------------------------------------
