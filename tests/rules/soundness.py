@@ -24,6 +24,7 @@ def assert_sound(world: World, prompt: Prompt, target: str, locale: str) -> None
     assert_keeps_what_is_protected(world, prompt, target, locale)
     assert_accounts_for_all(world, prompt)
     assert_lineage(world, prompt)
+    assert_tells_the_truth(prompt)
 
 
 # --- what must never be cut ------------------------------------------------------------------------------------------
@@ -97,6 +98,20 @@ def assert_lineage(world: World, prompt: Prompt) -> None:
             assert len(lines) == text.count("\n") + 1, "each line has its events"
         elif message.zone in ("window", "pinned", "anchor_business", "few_shot"):
             assert row["events"], f"{message} came from nowhere"
+
+
+def assert_tells_the_truth(prompt: Prompt) -> None:
+    """What the report calls included is there, and what it calls dropped is neither there nor summarised."""
+    spoken = ("window", "pinned", "anchor_business")
+    shown = {name for row in prompt.provenance if row["zone"] in spoken for name in row["events"]}
+    told = {name for row in prompt.provenance if row["zone"] == "summary" for name in row["events"]}
+    by_kind: dict[str, set[str]] = {"included": shown, "summarized": told}
+    for entry in prompt.report["units"]:
+        events = set(entry.get("events", ()))
+        if entry["disposition"] == "dropped":
+            assert not events & (shown | told), f"dropped, they say: {entry}"
+        else:
+            assert events <= by_kind[entry["disposition"]], f"{entry['disposition']}, they say: {entry}"
 
 
 # --- the floor -------------------------------------------------------------------------------------------------------
