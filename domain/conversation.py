@@ -22,6 +22,7 @@ from domain.rows import (
     OpenCall,
     RecentCall,
 )
+from domain.text import opening
 
 Tables = Mapping[str, Mapping[str, Any]]
 Change = tuple[str, str, Any]
@@ -119,7 +120,7 @@ def _remembered(tables: Tables, event: Event, told: ev.ToolResult, call: OpenCal
         RecentCall(
             call.name,
             told.status,
-            text[:PREVIEW],
+            opening(text, PREVIEW),
             event.seq,
             event.event_id,
             event.recorded_at,

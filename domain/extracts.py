@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from domain.canonical import depth
 from domain.conversation import arguments_text
 from domain.fields import declared
 from domain.rendering.neutral import Neutral, text_of
-from domain.text import inline
+from domain.text import ending, inline, opening, pieces
 from domain.windows import Unit
 
 LONGEST = 200
@@ -34,6 +35,9 @@ ARGUMENT_WEIGHT = 0.5
 
 LINE_WEIGHT = 0.2
 """What a line of a text is worth for its own sake when the text is made smaller in place."""
+
+DEEPEST = 64
+"""Levels of JSON that a result may have and still be read as JSON."""
 
 IDENTIFIER = re.compile(r"[A-Za-z0-9_./:#@-]{4,}")
 _TELLING = re.compile(r"[0-9_/.]")
@@ -102,7 +106,8 @@ def _arguments(text: str) -> list[Fragment]:
     found = parsed(text)
     if isinstance(found, dict):
         return [_argument(piece) for leaf in leaves(found) for piece in _split(leaf)]
-    return [Fragment(text[:LONGEST], identifiers(text[:LONGEST]), ARGUMENT_WEIGHT)] if text.strip() else []
+    text = opening(text, LONGEST)
+    return [Fragment(text, identifiers(text), ARGUMENT_WEIGHT)] if text.strip() else []
 
 
 def _argument(piece: Fragment) -> Fragment:
@@ -120,12 +125,18 @@ def _result(text: str, rules: Sequence[str]) -> list[Fragment]:
 
 
 def parsed(text: str) -> Any:
+    """The array or object that a text is; None for a text that is none, or one that no program would write."""
     if text[:1] not in "{[":
         return None
     try:
-        return json.loads(text)
-    except ValueError:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
         return None
+    return value if depth(value) <= DEEPEST else None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def leaves(value: Any, key: str = "") -> Iterator[Fragment]:
@@ -167,8 +178,7 @@ def _sentences(text: str, weight: float) -> Iterator[Fragment]:
     trouble = _tells_trouble(text)
     for sentence in _SENTENCE.split(text):
         line = sentence.strip()
-        for start in range(0, len(line), LONGEST):
-            piece = line[start : start + LONGEST]
+        for piece in pieces(line, LONGEST):
             worth = weight + 1.0 if trouble and _tells_trouble(piece) else weight
             yield Fragment(piece, identifiers(piece), worth)
 
@@ -188,15 +198,20 @@ def _skimmed(text: str) -> str:
     if len(text) <= LONGEST_TEXT:
         return text
     half = LONGEST_TEXT // 2
-    return f"{text[:half]}\n{text[-half:]}"
+    return f"{opening(text, half)}\n{ending(text, half)}"
 
 
 def lines_of(text: str) -> list[tuple[str, Fragment]]:
     """The lines of a text as they are, a long one in pieces, each with the fragment it makes."""
     found = []
     for line in text.split("\n"):
-        for piece in [line] if len(line) <= LONGEST else textwrap.wrap(line, PIECE, break_on_hyphens=False):
+        for piece in [line] if len(line) <= LONGEST else _wrapped(line):
             if piece.strip():
                 trouble = 1.0 if _tells_trouble(piece) else 0.0
                 found.append((piece, Fragment(piece, identifiers(piece), trouble + LINE_WEIGHT)))
     return found
+
+
+def _wrapped(line: str) -> Iterator[str]:
+    for piece in textwrap.wrap(line, PIECE, break_long_words=False, break_on_hyphens=False):
+        yield from pieces(piece, PIECE)

@@ -6,14 +6,16 @@ from typing import Any
 import jmespath
 from jmespath.exceptions import JMESPathError
 
+LONGEST = 500
+"""Characters of one expression."""
+
 
 def is_rule(expression: str) -> bool:
-    """Whether a text is a JMESPath expression."""
+    """Whether a text is a JMESPath expression, of a length that people write."""
     try:
-        jmespath.compile(expression)
-    except JMESPathError:
+        return len(expression) <= LONGEST and jmespath.compile(expression) is not None
+    except (JMESPathError, RecursionError):
         return False
-    return True
 
 
 def declared(value: Any, rules: Sequence[str]) -> dict[str, Any] | None:
@@ -22,7 +24,7 @@ def declared(value: Any, rules: Sequence[str]) -> dict[str, Any] | None:
     for rule in rules:
         try:
             field = jmespath.search(rule, value)
-        except JMESPathError:
+        except (JMESPathError, RecursionError, ValueError, TypeError):
             continue
         if field is not None and field not in ([], {}):
             found[rule] = field

@@ -13,6 +13,7 @@ from domain.rendering.neutral import Neutral
 from domain.rows import Tool
 from domain.snapshots import Layout
 from domain.summaries import SummaryLine
+from domain.text import opening
 from domain.trimming import Trimmed
 from domain.validation import Built
 from domain.windows import Unit
@@ -140,7 +141,7 @@ def _items(fill: SlotFill) -> Iterable[Entry]:
     for one in fill.placed:
         found: Entry = {
             "key": one.item.key,
-            "text": one.item.text[:120],
+            "text": opening(one.item.text, 120),
             "events": list(one.item.events),
             "tokens": one.tokens,
             "disposition": "dropped" if one.reason else "included",

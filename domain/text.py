@@ -1,7 +1,7 @@
 """Text as data: what makes foreign text harmless inside our own structure, and where it may be cut."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import regex
@@ -15,6 +15,9 @@ _ROLE = re.compile(r"<\|(\w+)\|>")
 SEAM = 2
 _HEAD_SHARES = (2 / 3, 3 / 5, 1 / 2, 3 / 4)
 _CLUSTER = regex.compile(r"\X")
+_ASCII = re.compile("[\x00-\x09\x0b-\x7f]")
+LONGEST_CLUSTER = 64
+"""Characters of one grapheme cluster that are kept together where a text is cut by characters."""
 
 
 def well_formed(text: str) -> str:
@@ -49,6 +52,31 @@ def inline(text: str) -> str:
 def clusters(text: str) -> list[str]:
     """The grapheme clusters of a text: what a reader sees as one character, never to be cut."""
     return _CLUSTER.findall(text)
+
+
+def pieces(text: str, size: int) -> Iterator[str]:
+    """The text in pieces of at most `size` characters where no grapheme cluster is longer: none is cut apart."""
+    start = 0
+    while start < len(text):
+        end = start + size
+        if not text[start : end + 1].isascii():
+            ends = [found.end() for found in _CLUSTER.finditer(text, start, end + LONGEST_CLUSTER)]
+            end = max((one for one in ends if one <= end), default=ends[0])
+        yield text[start:end]
+        start = end
+
+
+def opening(text: str, size: int) -> str:
+    """The first characters of a text, at most `size`."""
+    return next(pieces(text, size), "")
+
+
+def ending(text: str, size: int) -> str:
+    """The last characters of a text, at most `size`."""
+    start = max(0, len(text) - size)
+    if safe := _ASCII.search(text, start, start + LONGEST_CLUSTER):
+        return text[safe.start() :]  # nothing before it can be part of its cluster
+    return text[next((one.start() for one in _CLUSTER.finditer(text) if one.start() >= start), len(text)) :]
 
 
 def head_within(text: str, limit: int, count: Callable[[str], int]) -> str:
