@@ -162,10 +162,10 @@ class _Lines:
         self._tokens.pop(at, None)
 
     def made(self) -> tuple[SummaryLine, ...]:
-        """The lines, but for those that would be no shorter than what they stand for."""
+        """The lines, but for those that would be longer than what they stand for."""
         self.spent()
         lines = (self._line(at) for at in sorted(self._chosen) if self._chosen[at])
-        return tuple(line for line in lines if line.tokens < line.given)
+        return tuple(line for line in lines if line.tokens <= line.given + LINE_COST)
 
     def _line(self, at: int) -> SummaryLine:
         source = self._sources[at]

@@ -30,6 +30,9 @@ SMALLEST_SUMMARY = 48
 NEWEST_LEAST, NEWEST_SHARE = 0.4, 0.85
 """The least and the most of the window that the newest unit has when it does not fit beside a full summary."""
 
+GIANT = 0.25
+"""The share of the window from which a unit is made smaller when something must be cut."""
+
 FILLINGS = 2
 """How often the window and the summary hand each other what they do not need."""
 
@@ -199,6 +202,7 @@ def _ladder(begun: _Begun, room: int, low_water: float, count: Counter, locale: 
 def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str) -> Arrangement:
     """The window down to `target` tokens, the summary of what goes included. What the summary leaves over, the window
     gets back; what the window cannot use, the summary."""
+    begun = _without_giants(begun, target, count, locale)
     reserve = _summary_room(begun, target)
     if strategy == "drop":
         target, reserve = target - reserve, 0
@@ -226,6 +230,17 @@ def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str)
     )
 
 
+def _without_giants(begun: _Begun, target: int, count: Counter, locale: str) -> _Begun:
+    """Units that are larger than their share are made smaller, so that one does not push out all that came before it;
+    the newest is left to `_window`."""
+    most = int(target * GIANT)
+    units = [
+        (unit.tokens > most and _shorten(unit, most, begun.extractor.reading, count, locale)) or unit
+        for unit in begun.units[:-1]
+    ]
+    return replace(begun, units=(*units, *begun.units[-1:]))
+
+
 def _filled(
     begun: _Begun, target: int, reserve: int, count: Counter, locale: str
 ) -> tuple[tuple[Unit, ...], tuple[SummaryLine, ...]]:
@@ -238,7 +253,7 @@ def _filled(
 def _window(begun: _Begun, room: int, count: Counter, locale: str) -> tuple[Unit, ...]:
     """The longest suffix that fits; of a newest unit that does not, a part: the agent's next step stands on it."""
     window = _suffix(begun.units, room)
-    if window or not begun.units or begun.units[-1].seq != begun.newest:
+    if window or not begun.units:
         return window
     smaller = _shorten(begun.units[-1], room, begun.extractor.reading, count, locale)
     return (smaller,) if smaller else ()
