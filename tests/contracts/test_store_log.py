@@ -250,11 +250,6 @@ def test_tightening_needs_no_right(engine: Engine, tenant: str) -> None:
     engine.append(tenant, "s", [event("instruction.set", role="first")], may_loosen=False)
 
 
-def test_a_rollback_goes_back_not_forward(engine: Engine, tenant: str) -> None:
-    with pytest.raises(InvalidEvent, match="at seq 1"):
-        engine.append(tenant, "s", [said("one"), event("context.rolled_back", to_seq=9)])
-
-
 def test_erasing_a_rule_is_loosening_it(engine: Engine, tenant: str) -> None:
     rule = event("constraint.set", id="no-rm", text="no rm")
     engine.append(tenant, "s", [rule])

@@ -5,7 +5,7 @@ Most appends need no look at the state, and take none.
 
 from collections.abc import Sequence
 
-from domain.errors import Forbidden, InvalidEvent, TooManyPins
+from domain.errors import Forbidden, TooManyPins
 from domain.events import (
     ConstraintRemoved,
     ConstraintSet,
@@ -71,8 +71,6 @@ def _check(state: ContextState, one: Incoming, may_loosen: bool) -> None:
                 "never have.",
                 kind=one.event.kind,
             )  # fmt: skip
-    if isinstance(payload, ContextRolledBack) and payload.to_seq > state.head:
-        raise InvalidEvent(f"payload.to_seq: the session is at seq {state.head}.", path="payload.to_seq")
     pins = state.tables["pins"]
     if isinstance(payload, MessagePinned) and payload.event_id not in pins and len(pins) >= MAX_PINS:
         raise TooManyPins(
