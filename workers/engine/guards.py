@@ -51,9 +51,7 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
 
 def _needs_look(one: Incoming, may_loosen: bool) -> bool:
     payload = one.payload
-    return isinstance(payload, MessagePinned | ContextRolledBack) or (
-        is_bound(one, may_loosen) and isinstance(payload, _RULES)
-    )
+    return isinstance(payload, MessagePinned) or (is_bound(one, may_loosen) and isinstance(payload, _RULES))
 
 
 def is_bound(one: Incoming, may_loosen: bool) -> bool:

@@ -188,14 +188,18 @@ def _show(result: Result, dry_run: bool) -> None:
         ("source", "oddity", "#times"),
         [(name, what, times) for name, one in sources for what, times in one.oddities.most_common()],
     )
-    _table(("skipped", "format", "why"), [(one.path, one.format, one.reason) for one in loud])
-    _table(("failed", "session", "why"), [(one["path"], one["session"], one["reason"]) for one in result.failed])
+    # Lines, not a table: a path that a narrow terminal cuts names no file.
+    for one in loud:
+        say(f"skipped {one.path}: {one.reason}")
+    for failed in result.failed:
+        say(f"failed {failed['path']} ({failed['session']}): {failed['reason']}")
     if quiet:
         say(f"{quiet} files are no logs (pictures, licences, texts); --json lists them.")
     if not result.sessions:
         say("Nothing was imported.")
     else:
-        say(f"{result.sessions} sessions" + (", none sent (--dry-run)." if dry_run else "."))
+        sent = ", none sent (--dry-run)." if dry_run else "; `promptctx sessions` lists them."
+        say(f"{result.sessions} sessions{sent}")
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
