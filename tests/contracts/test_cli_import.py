@@ -85,7 +85,7 @@ def test_a_log_becomes_a_session_and_the_second_time_nothing(run: Run, server: F
 def test_the_table_counts_per_source(run: Run, log: Path) -> None:
     said = run(log)
     assert "source" in said.stdout
-    assert "1 sessions." in said.stdout
+    assert "1 sessions;" in said.stdout
 
 
 def test_a_dry_run_sends_nothing(run: Run, server: FakeServer, log: Path) -> None:
