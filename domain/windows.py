@@ -23,6 +23,9 @@ DEPTH = 3
 MOST_UNITS = 512
 """Units beyond the window that a trim looks at, at the most."""
 
+MOST_WAITING = 32
+"""Calls without an answer that a trim looks at however old they are, the newest of them."""
+
 PAGE = 64
 NEWEST = 2**62
 
@@ -170,7 +173,8 @@ def wanted_events(state: ContextState, cut: int, seen: int) -> set[str]:
     wanted = set(state.tables["pins"])
     if anchor := state.one("business"):
         wanted.add(anchor.event_id)
-    wanted |= {call.event_id for call in state.tables["open_calls"].values() if not call.dead}
+    waiting = [call.event_id for call in state.rows("open_calls") if not call.dead]
+    wanted |= set(waiting[-MOST_WAITING:])
     return wanted | {event_id for event_id, unit, seq in state.progress.answers if unit < cut and seq > seen}
 
 
