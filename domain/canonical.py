@@ -53,14 +53,22 @@ def depth(value: Any) -> int:
 
 def _is_plain(value: Any) -> bool:
     """Whether the standard encoder already writes RFC 8785: no floats, and keys that sort alike in UTF-8 and UTF-16."""
-    kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
-        return True
-    if kind is dict:
-        return all(type(key) is str and key.isascii() and _is_plain(item) for key, item in value.items())
-    if kind is list or kind is tuple:
-        return all(map(_is_plain, value))
-    return False
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        kind = type(one)
+        if kind is str or kind is int or kind is bool or one is None:
+            continue
+        if kind is dict:
+            for key in one:
+                if type(key) is not str or not key.isascii():
+                    return False
+            waiting += one.values()
+        elif kind is list or kind is tuple:
+            waiting += one
+        else:
+            return False
+    return True
 
 
 def _encode(value: Any) -> str:
