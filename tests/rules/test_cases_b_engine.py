@@ -1,5 +1,6 @@
 """Cases B21 to B129 that need a log: ids and order at ingest, redelivery, appends while others work, tenants."""
 
+import contextlib
 import threading
 import uuid
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from checkers import faults, seen
 
-from domain.errors import ConcurrencyConflict, EventConflict
+from domain.errors import ConcurrencyConflict, EventConflict, PromptctxError
 from workers.dispatch import Inline
 from workers.engine import Deps, Engine
 from workers.store import Database, migrate
@@ -157,3 +158,12 @@ def test_b104_after_a_rollback_the_request_of_a_version_gives_its_bytes_again(en
         assert again["content_hash"] == version["content_hash"]
         append(engine, said("another way " * 20))
         prompt(engine, format=target, budget=500)
+
+
+@pytest.mark.xfail(reason="an erased rollback rolls nothing back any more", strict=True)
+def test_erasing_a_rollback_brings_nothing_back(engine: Engine) -> None:
+    append(engine, said("one"), said("two, which was taken back"))
+    rollback = append(engine, {"kind": "context.rolled_back", "payload": {"to_seq": 1}})["events"][0]
+    with contextlib.suppress(PromptctxError):  # to refuse it is one way
+        append(engine, {"kind": "event.redacted", "payload": {"event_id": rollback["event_id"]}})
+    assert texts(prompt(engine)) == ["one"]
