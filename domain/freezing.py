@@ -4,8 +4,8 @@ What the user or the plan changes inside the run appears in the next run's prefi
 freeze: constraints, a new instruction, a removed tool, a redaction.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from domain.canonical import content_hash
@@ -24,36 +24,24 @@ class Frozen:
     items: tuple[SlotItem, ...]
 
     def dump(self) -> dict[str, Any]:
-        rows = [
-            [
-                item.slot,
-                item.key,
-                item.text,
-                list(item.order),
-                list(item.events),
-                item.category,
-                item.ranked,
-                item.score,
-            ]
-            for item in self.items
-        ]
-        return {"run": self.run, "key": self.key, "items": rows}
+        return {"run": self.run, "key": self.key, "items": [_dump(item) for item in self.items]}
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> "Frozen":
-        items = tuple(
-            SlotItem(
-                slot, key, text, tuple(order), tuple(events), category=category, ranked=ranked, score=score,
-                volatile=slot != "profile",
-            )
-            for slot, key, text, order, events, category, ranked, score in data["items"]
-        )  # fmt: skip
-        return cls(data["run"], data["key"], items)
+        return cls(data["run"], data["key"], tuple(map(_load, data["items"])))
 
 
 def _dump(item: SlotItem) -> list[Any]:
-    order, events = list(item.order), list(item.events)
-    return [item.slot, item.key, item.text, order, events, item.category, item.ranked, item.score]
+    order, events, tags = list(item.order), list(item.events), list(item.tags)
+    return [item.slot, item.key, item.text, order, events, tags, item.category, item.ranked, item.score, item.volatile]
+
+
+def _load(data: Sequence[Any]) -> SlotItem:
+    slot, key, text, order, events, tags, category, ranked, score, volatile = data
+    return SlotItem(
+        slot, key, text, tuple(order), tuple(events), tags=tuple(tags), category=category, ranked=ranked, score=score,
+        volatile=volatile,
+    )  # fmt: skip
 
 
 def open_run(facts: Facts) -> str | None:
@@ -81,7 +69,8 @@ def freeze(shown: Iterable[SlotItem], facts: Facts, mode: Mode) -> Frozen | None
     run = open_run(facts)
     if not mode.freeze or run is None:
         return None
-    items = tuple(item for item in shown if is_frozen(item, mode))
+    # A frozen item ages no more: it stays for as long as the run lasts.
+    items = tuple(replace(item, at=None) for item in shown if is_frozen(item, mode))
     return Frozen(run, freeze_key(facts), items)
 
 
