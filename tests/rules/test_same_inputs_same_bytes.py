@@ -10,7 +10,9 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from histories import Log, World, compiled, compiled_from
+import pytest
+from checkers import system_text
+from histories import HOUR, Log, World, compiled, compiled_from
 from hypothesis import given
 from hypothesis import strategies as st
 from worlds import budgets, examples, formats, locales, worlds
@@ -131,6 +133,28 @@ def test_a_layout_that_was_stored_and_read_again_is_carried_on_alike(world: Worl
     assert outcome(world, parent=reloaded, **asked) == outcome(world, parent=parent, **asked)
 
 
+@pytest.mark.parametrize("preset", ["classic", None])
+def test_what_a_run_froze_comes_back_from_storage_as_it_was(preset: str | None) -> None:
+    log, subject = Log(), Log("s")
+    log.add("session.started", mode="react")
+    log.add("run.started", run_id="r")
+    log.user("go")
+    log.add("observation.recorded", step_id="1", result="seen")
+    log.calls("c1")
+    log.answer("c1", "fine")
+    subject.add("memory.recorded", id="m", text="likes tea", category="identity", tags=("x",))
+    source = SourceResult("crm", "profile", (SourceItem("k", "likes cake", "identity", tags=("x",)),))
+    world = World(log, subject, sources=(source,))
+    slots = {"profile": {"require_tags": ("x",)}}
+    asked: dict[str, Any] = {"preset": preset, "overrides": {"slots": slots}}
+    first = compiled(world, **asked)
+    reloaded = Layout.load(parse_json(canonical_json(first.layout.dump())))
+    assert reloaded == first.layout
+    later = log.events[-1].recorded_at + 30 * HOUR
+    again = compiled(world, parent=reloaded, as_of=later, **asked)
+    assert system_text(again.payload, "openai") == system_text(first.payload, "openai")
+
+
 def _layout(log: Log, target: str, budget: int) -> Layout | None:
     try:
         return compiled(log, format=target, budget=budget).layout
@@ -140,7 +164,9 @@ def _layout(log: Log, target: str, budget: int) -> Layout | None:
 
 IN_ANOTHER_PROCESS = """
 import json, sys
-from histories import Log, World, compiled
+import pytest
+from checkers import system_text
+from histories import HOUR, Log, World, compiled
 log = Log()
 for kind, payload in json.loads(sys.stdin.read()):
     log.add(kind, **payload)
