@@ -160,7 +160,6 @@ def test_b104_after_a_rollback_the_request_of_a_version_gives_its_bytes_again(en
         prompt(engine, format=target, budget=500)
 
 
-@pytest.mark.xfail(reason="an erased rollback rolls nothing back any more", strict=True)
 def test_erasing_a_rollback_brings_nothing_back(engine: Engine) -> None:
     append(engine, said("one"), said("two, which was taken back"))
     rollback = append(engine, {"kind": "context.rolled_back", "payload": {"to_seq": 1}})["events"][0]

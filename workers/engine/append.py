@@ -145,6 +145,11 @@ class _Batch:
             erased = known.get(one.redacts)
             if erased is None:
                 raise InvalidEvent("payload.event_id: no such event in this session.", path="payload.event_id")
+            if erased.kind in ("context.rolled_back", "event.redacted"):
+                sentence = (
+                    f"payload.event_id: a {erased.kind} event holds nothing to erase, and erasing it would undo it."
+                )
+                raise InvalidEvent(sentence, path="payload.event_id")
             if one.event.actor not in guards.TRUSTED_ACTORS:
                 raise Forbidden("Erasing is for people: no agent, tool or importer may do it.", kind=one.event.kind)
             if erased.kind in ("constraint.set", "instruction.set") and guards.is_bound(one, self.may_loosen):
