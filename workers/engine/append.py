@@ -147,7 +147,7 @@ class _Batch:
                 raise InvalidEvent("payload.event_id: no such event in this session.", path="payload.event_id")
             if erased.kind in ("context.rolled_back", "event.redacted"):
                 sentence = (
-                    f"payload.event_id: a {erased.kind} event holds nothing to erase, and erasing it would undo it."
+                    f"payload.event_id: a {erased.kind} event cannot be erased: that would undo it."
                 )
                 raise InvalidEvent(sentence, path="payload.event_id")
             if one.event.actor not in guards.TRUSTED_ACTORS:
