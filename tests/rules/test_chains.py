@@ -1,8 +1,10 @@
 """Prompts of one view follow each other: what a layout carries on, and what makes it stale."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
 from checkers import seen
 from histories import Log, World, compiled, compiled_from
 from hypothesis import given
@@ -91,8 +93,9 @@ def test_between_two_trims_each_prompt_begins_with_the_one_before(log: Log, targ
 
 
 def same_frame(one: Prompt, two: Prompt) -> bool:
-    """Whether neither the system message, nor the tools, nor what is protected, nor a call that waits has changed."""
-    return _frame(one) == _frame(two) and "pending" not in str(one.payload) and "等待结果" not in str(one.payload)
+    """Whether neither the system message, nor the tools, nor what is protected, nor an answer that was missing has
+    changed."""
+    return _frame(one) == _frame(two) and not any(words in str(one.payload) for words in ("没有结果", "等待结果"))
 
 
 def _frame(prompt: Prompt) -> object:
@@ -134,3 +137,21 @@ def test_a_prompt_compiled_again_on_its_own_layout_is_the_same(log: Log, target:
         again = compiled(part, parent=prompt.layout, format=target, budget=budget)
         assert again.payload == prompt.payload
         assert again.report["trim"]["strategy"] == "none"
+
+
+@pytest.mark.xfail(reason="a unit that was made smaller is made smaller again from its smaller form", strict=True)
+def test_a_unit_made_smaller_twice_is_made_from_the_whole_of_it() -> None:
+    log, told = Log(), []
+    for size in (40, 20):
+        log.assistant("weather weather weather weather the order #W1234 " * size)
+        for _ in range(5):
+            log.user("weather ")
+    parent = None
+    for end in range(1, 11):
+        prompt = compiled(log.upto(end), parent=parent, budget=400, locale="en")
+        parent = prompt.layout
+        told.append(re.findall(r"(\d+) tokens left out here", str(prompt.payload)))
+    assert parent is not None
+    assert parent.trims == 2
+    assert told[8] == told[9]
+    assert int(told[9][0]) > 300
