@@ -91,9 +91,10 @@ class Mode:
         """Where a slot's items stand: stable ones in the prefix, volatile ones at the tail, unless told otherwise."""
         if self.classic:
             return "prefix"
-        told = next((spec.place for spec in self.slots if spec.slot == slot), None)
-        usual: Place = "tail" if volatile else "prefix"
-        return told or usual
+        for spec in self.slots:
+            if spec.slot == slot and spec.place:
+                return spec.place
+        return "tail" if volatile else "prefix"
 
 
 def parse_modes(tables: Mapping[str, Any]) -> dict[str, ModeSpec]:

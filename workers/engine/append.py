@@ -146,9 +146,7 @@ class _Batch:
             if erased is None:
                 raise InvalidEvent("payload.event_id: no such event in this session.", path="payload.event_id")
             if erased.kind in ("context.rolled_back", "event.redacted"):
-                sentence = (
-                    f"payload.event_id: a {erased.kind} event cannot be erased: that would undo it."
-                )
+                sentence = f"payload.event_id: a {erased.kind} event cannot be erased: that would undo it."
                 raise InvalidEvent(sentence, path="payload.event_id")
             if one.event.actor not in guards.TRUSTED_ACTORS:
                 raise Forbidden("Erasing is for people: no agent, tool or importer may do it.", kind=one.event.kind)
