@@ -79,11 +79,41 @@ def test_the_classic_prompt_is_the_specified_one_byte_for_byte() -> None:
     assert [message["role"] for message in prompt.payload["messages"]] == ["system", "user", "assistant", "tool"]
 
 
+def long_talk() -> World:
+    """A session that must be trimmed, with instructions, examples, a pin, a reference and a call that still waits."""
+    log = Log()
+    log.add("session.started", mode="chat", locale="en", time_zone="Asia/Shanghai")
+    rules = [{"text": "Answer in one sentence."}, {"text": "Never promise a refund.", "core": True}]
+    log.add(
+        "instruction.set",
+        role="You are the help desk of a book shop.",
+        rules=rules,
+        output_format="Plain text.",
+        examples=[{"user": "Are you open?", "assistant": "Yes, until six."}],
+    )
+    log.block("pay", "never ask for card numbers")
+    pinned = log.user("My customer number is C-4711.", directive=False)
+    log.add("message.pinned", event_id=pinned.event_id)
+    for number in range(1, 9):
+        log.user(f"Where is order W{100 + number}? I ordered it on day {number} and it has not come yet.")
+        log.calls(f"call{number}", content=f"Let me look up W{100 + number}.")
+        log.answer(f"call{number}", f'{{"order":"W{100 + number}","status":"shipped","carrier":"DHL {number}"}}')
+        log.assistant(f"Order W{100 + number} was shipped with DHL {number} and will be there in {number} days.")
+    log.add("reference.expanded", reference_id="terms.md", content="## Returns\nWithin 30 days.")
+    log.user("Then cancel W108, please.")
+    log.calls("call9", content="One moment.")
+    return World(log)
+
+
 CASES: dict[str, tuple[World, dict[str, Any]]] = {
     "classic_zh": (weather(ZH), {"preset": "classic"}),
     "classic_en": (weather(EN), {"preset": "classic", "locale": "en"}),
     **{f"react_zh_{target}": (weather(ZH), {"format": target}) for target in ("openai", "anthropic", "text")},
     **{f"react_en_{target}": (weather(EN), {"format": target, "locale": "en"}) for target in ("openai", "text")},
+    **{
+        f"trimmed_{target}": (long_talk(), {"format": target, "budget": 520})
+        for target in ("openai", "anthropic", "text")
+    },
 }
 
 
