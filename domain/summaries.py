@@ -165,7 +165,7 @@ class _Lines:
         """The lines, but for those that would be longer than what they stand for."""
         self.spent()
         lines = (self._line(at) for at in sorted(self._chosen) if self._chosen[at])
-        return tuple(line for line in lines if line.tokens <= line.given + LINE_COST)
+        return tuple(line for line in lines if line.tokens <= line.given)
 
     def _line(self, at: int) -> SummaryLine:
         source = self._sources[at]

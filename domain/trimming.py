@@ -117,11 +117,12 @@ def trim(
 @dataclass(frozen=True, slots=True)
 class _Begun:
     """The units as the trim finds them: `units` are those that it may cut, newest last; what the parent made smaller is
-    smaller, with its tokens in `shortened`."""
+    smaller, with its tokens in `shortened`, and `whole` holds what to make smaller ones from."""
 
     units: tuple[Unit, ...]
     gone: tuple[Unit, ...]
     lines: tuple[SummaryLine, ...]
+    whole: dict[int, Unit]
     shortened: dict[int, int]
     before: Layout | None
     complete: bool
@@ -174,6 +175,7 @@ def _begin(
         units=tuple(unit for unit in free if unit.seq in fresh),
         gone=tuple(unit for unit in whole if unit.seq not in fresh),
         lines=lines,
+        whole={unit.seq: unit for unit in whole},
         shortened=limits,
         before=parent,
         complete=before.cut >= history.since,
@@ -235,7 +237,7 @@ def _without_giants(begun: _Begun, target: int, count: Counter, locale: str) -> 
     the newest is left to `_window`."""
     most = int(target * GIANT)
     units = [
-        (unit.tokens > most and _shorten(unit, most, begun.extractor.reading, count, locale)) or unit
+        (unit.tokens > most and _shorten(begun.whole[unit.seq], most, begun.extractor.reading, count, locale)) or unit
         for unit in begun.units[:-1]
     ]
     return replace(begun, units=(*units, *begun.units[-1:]))
@@ -255,7 +257,8 @@ def _window(begun: _Begun, room: int, count: Counter, locale: str) -> tuple[Unit
     window = _suffix(begun.units, room)
     if window or not begun.units:
         return window
-    smaller = _shorten(begun.units[-1], room, begun.extractor.reading, count, locale)
+    newest = begun.whole[begun.units[-1].seq]
+    smaller = _shorten(newest, room, begun.extractor.reading, count, locale)
     return (smaller,) if smaller else ()
 
 
