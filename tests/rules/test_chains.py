@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-import pytest
 from checkers import seen
 from histories import Log, World, compiled, compiled_from
 from hypothesis import given
@@ -117,7 +116,7 @@ def test_a_trim_makes_the_prompt_smaller_than_what_it_cut(log: Log, target: str,
         assert len(trim["rolled_back"]) < 5
         for entry in prompt.report["units"]:
             if entry["disposition"] == "summarized":
-                assert entry["after"] < entry["tokens"], "a summary longer than its source"
+                assert entry["after"] <= entry["tokens"], "a summary longer than its source"
                 assert entry["events"], "a summary of nothing"
         if trim["strategy"] == "none":
             continue
@@ -139,7 +138,6 @@ def test_a_prompt_compiled_again_on_its_own_layout_is_the_same(log: Log, target:
         assert again.report["trim"]["strategy"] == "none"
 
 
-@pytest.mark.xfail(reason="a unit that was made smaller is made smaller again from its smaller form", strict=True)
 def test_a_unit_made_smaller_twice_is_made_from_the_whole_of_it() -> None:
     log, told = Log(), []
     for size in (40, 20):
