@@ -27,7 +27,7 @@ from domain.events import Event, read_payload
 from domain.requests import CompileRequest, parse_request
 from domain.snapshots import Layout, Prompt
 from domain.state import ContextState, fold
-from domain.windows import MemoryHistory, read_history
+from domain.windows import MemoryHistory, Shallow, read_history
 from workers.engine import Outcome
 from workers.tokens import Tokens
 
@@ -277,10 +277,20 @@ def pure_compile(length: int, scale: Scale, *, carried: bool) -> float:
 def _compile_once(
     state: ContextState, reader: "_Stored", request: CompileRequest, layout: Layout | None, count: Counter
 ) -> Prompt:
-    plan = plan_of(state, request, count)
-    found = read_history(reader, state, count, plan.limit, locale=plan.locale, model=plan.model)
-    context = Context(state, found, _NOBODY, _NOBODY, as_of=state.progress.recorded_at, query="order")
-    return compile_prompt(context, request, layout, count, plan)
+    plan, parent = plan_of(state, request, count), layout or Layout()
+
+    def compiled(deep: bool) -> Prompt:
+        found = read_history(
+            reader, state, count, plan.limit, locale=plan.locale, model=plan.model, cut=parent.cut, kept=parent.kept,
+            seen=parent.seen, deep=deep,
+        )  # fmt: skip
+        context = Context(state, found, _NOBODY, _NOBODY, as_of=state.progress.recorded_at, query="order")
+        return compile_prompt(context, request, layout, count, plan)
+
+    try:
+        return compiled(deep=False)
+    except Shallow:
+        return compiled(deep=True)
 
 
 _NOBODY = ContextState()

@@ -16,7 +16,7 @@ SLOTS: tuple[SlotName, ...] = ("constraints", "planner", "task_memory", "tool_st
 
 GLOBAL_SLOT_BUDGET = 2400
 WINDOW_SHARE = 0.9
-LOW_WATER = 0.9
+LOW_WATER = 0.85
 
 BUILTIN = """
 [chat]
