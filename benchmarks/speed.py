@@ -18,7 +18,7 @@ from sqlalchemy import make_url
 from benchmarks import peers
 from benchmarks.driving import TENANT, System, postgres_database, postgres_server, prepare
 from benchmarks.limits import PlainStore, backward_pass
-from benchmarks.workload import chat_messages, history, texts
+from benchmarks.workload import chat_messages, history, records, texts
 from domain.compiling import compile_prompt
 from domain.compiling import prepare as plan_of
 from domain.context import Context
@@ -108,6 +108,10 @@ def events(count: int, seed: int = 1) -> list[Json]:
 # --- append -----------------------------------------------------------------------------------------------------------
 
 
+PEERS = {"sqlite": ("eventsourcing", "eventsourcing_normal"), "postgres": ("eventsourcing",)}
+"""As the library comes (on SQLite it syncs at every commit), and with `synchronous=NORMAL` as our store has it."""
+
+
 def append(store: str, scale: Scale, missing: list[str]) -> Measured:
     """Events per second: one per call and a hundred, ours, plain Core's and the peer's, taken in turns."""
     found: dict[str, list[float]] = {}
@@ -118,8 +122,9 @@ def append(store: str, scale: Scale, missing: list[str]) -> Measured:
             found.setdefault(f"ours_{name}", []).append(_append_ours(store, given, size))
             found.setdefault(f"core_{name}", []).append(_append_core(store, given, size))
             try:
-                if with_peer:
-                    found.setdefault(f"eventsourcing_{name}", []).append(_append_peer(store, given, size))
+                for peer in PEERS[store] if with_peer else ():
+                    rate = _append_peer(store, given, size, normal=peer.endswith("normal"))
+                    found.setdefault(f"{peer}_{name}", []).append(rate)
             except peers.PeerMissing as error:
                 missing.append(str(error))
                 with_peer = False
@@ -145,7 +150,7 @@ def _append_core(store: str, given: list[Json], size: int) -> float:
             plain.close()
 
 
-def _append_peer(store: str, given: list[Json], size: int) -> float:
+def _append_peer(store: str, given: list[Json], size: int, *, normal: bool) -> float:
     with fresh_url(store) as url:
         place = make_url(url)
         if store == "sqlite":
@@ -160,7 +165,7 @@ def _append_peer(store: str, given: list[Json], size: int) -> float:
                 "POSTGRES_PASSWORD": str(place.password or ""),
             }
         payloads = [(event["kind"], event["payload"]) for event in given]
-        order = {"store": store, "environment": environment, "payloads": payloads, "size": size}
+        order = {"environment": environment, "payloads": payloads, "size": size, "normal": normal}
         return float(peers.measure("eventsourcing", order)["rate"])
 
 
@@ -206,11 +211,10 @@ def read(one: Json, seq: int) -> Event:
 
 def token_count(scale: Scale) -> Measured:
     """Bytes per second: bare `encode_ordinary`, our counter on new text, and on text seen before."""
-    said = texts(7)
-    given = [next(said) for _ in range(scale.text_bytes // 550)]
-    given += [
-        f"用户第 {place} 次询问订单的状态，系统回复：{text}" for place, text in enumerate(given[: len(given) // 4])
-    ]
+    english, found = texts(7), records(7)
+    given = [next(english) for _ in range(scale.text_bytes // 2_000)]
+    given += [next(found) for _ in given]
+    given += [f"用户第 {at} 次询问订单 {at * 7919} 的状态，系统回复如下：{text}" for at, text in enumerate(given)]
     size = sum(len(text.encode()) for text in given)
     encode = tiktoken.get_encoding("o200k_base").encode_ordinary
     bare, cold, seen = [], [], []

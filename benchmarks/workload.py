@@ -19,16 +19,50 @@ context memory plan deploy release branch commit review failed passed result que
 INSTRUCTION = "You are a careful agent of a shop. Follow the rules, use the tools, answer briefly. " * 6
 
 
-def texts(seed: int, words: int = 105) -> Iterator[str]:
-    """Texts of about 120 tokens, no two alike."""
+def texts(seed: int, words: int = 78) -> Iterator[str]:
+    """Texts of about 120 tokens, no two alike, as hard for a tokenizer as what agents really say: sentences with names,
+    numbers, dates, amounts and identifiers."""
     chance = random.Random(seed)
     while True:
-        yield " ".join(chance.choices(WORDS, k=words)).capitalize() + "."
+        said, sentence = [], 0
+        for _ in range(words):
+            word = _odd(chance) if chance.random() < 0.12 else chance.choice(WORDS)
+            said.append(word if sentence else word[:1].upper() + word[1:])
+            sentence += 1
+            if sentence > 6 and chance.random() < 0.15:
+                said[-1] += chance.choice((".", ".", "?", ":", ".\n"))
+                sentence = 0
+            elif chance.random() < 0.08:
+                said[-1] += ","
+        yield " ".join(said) + "."
+
+
+def _odd(chance: random.Random) -> str:
+    """A name, a number, a date, an amount, an identifier."""
+    name = "".join(chance.choice("bdfgklmnprstv") + chance.choice("aeiou") for _ in range(chance.randint(2, 4)))
+    number = chance.randint(10, 99_999)
+    return chance.choice(
+        (name.capitalize(), f"{name}_{number % 100}", f"#{number}", f"${number / 100:,.2f}",
+         f"2025-{number % 12 + 1:02}-17",
+         f"`{name}.{chance.choice(WORDS)}()`")
+    )  # fmt: skip
+
+
+def records(seed: int) -> Iterator[str]:
+    """Tool results: JSON of about 120 tokens."""
+    chance = random.Random(seed)
+    while True:
+        rows = [
+            {"id": f"ORD-{chance.randint(1000, 9999)}", "customer": _odd(chance), "status": chance.choice(WORDS),
+             "total": chance.randint(100, 99_999) / 100, "items": [chance.choice(WORDS), _odd(chance)]}
+            for _ in range(3)
+        ]  # fmt: skip
+        yield json.dumps({"orders": rows, "next": None})
 
 
 def history(seed: int = 1) -> Iterator[Json]:
     """Wire events without end: an instruction, then turns of user, reply with a call, result, reply."""
-    chance, said = random.Random(seed), texts(seed)
+    chance, said, found = random.Random(seed), texts(seed), records(seed)
 
     def event(kind: str, payload: Json, actor: str) -> Json:
         return {"event_id": str(UUID(int=chance.getrandbits(128), version=4)), "kind": kind, "payload": payload,
@@ -41,7 +75,7 @@ def history(seed: int = 1) -> Iterator[Json]:
         call = {"id": f"call-{turn}", "name": "look_up", "arguments": json.dumps({"order": turn, "deep": True})}
         yield event("user.input", {"content": next(said)}, "user")
         yield event("assistant.output", {"content": next(said), "tool_calls": [call]}, "agent")
-        yield event("tool.result", {"call_id": call["id"], "content": next(said)}, "tool")
+        yield event("tool.result", {"call_id": call["id"], "content": next(found)}, "tool")
         yield event("assistant.output", {"content": next(said)}, "agent")
 
 

@@ -2,7 +2,8 @@
 
 Runs in an environment of its own.
 
-Order on stdin: {"store": "sqlite"|"postgres", "environment": {…}, "payloads": […], "size": events per save}.
+Order on stdin: {"store": "sqlite"|"postgres", "environment": {…}, "payloads": […], "size": events per save,
+"normal": whether SQLite is to be no safer than the store it is compared with; the library leaves it at FULL}.
 Answer on stdout: {"rate": events per second, "version": …}.
 """
 
@@ -18,11 +19,10 @@ from importlib.metadata import version
 def main() -> None:
     order = json.load(sys.stdin)
     os.environ.update(order["environment"])
-    if order["store"] == "sqlite":
+    if order["normal"]:
         connect = sqlite3.connect
 
         def connect_normal(*args, **kwargs):  # type: ignore[no-untyped-def]
-            # As safe as the store it is compared with, not safer: the library itself leaves SQLite at FULL.
             connection = connect(*args, **kwargs)
             connection.execute("PRAGMA synchronous=NORMAL")
             return connection
