@@ -185,7 +185,7 @@ def _everything(desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None, pa
     around = _framed(desk, fills, _reinforced(desk))
     free = tuple(unit for unit in units if unit.seq not in protected.seqs and not unit.orphan)
     messages = _arranged(desk, around, protected, Arrangement(free, (), (), Layout()))
-    spent = count.payload(rendering.render(messages, desk.tools, count.format))
+    spent = count.payload(rendering.render(messages, desk.tools, count.format), messages)
     return (protected, fills, around, needed) if spent <= plan.limit else None
 
 
@@ -264,7 +264,7 @@ def _reinforced(desk: _Desk) -> int:
 def _fixed_tokens(desk: _Desk, around: Frame, protected: Protected) -> int:
     """What the prompt needs before any of the history that may be cut."""
     messages = _arranged(desk, around, protected, Arrangement((), (), (), Layout()))
-    return desk.count.payload(rendering.render(messages, desk.tools, desk.count.format))
+    return desk.count.payload(rendering.render(messages, desk.tools, desk.count.format), messages)
 
 
 def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, around: Frame) -> Trimmed[Built]:
@@ -273,7 +273,7 @@ def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, a
     def build(attempt: Arrangement) -> Built:
         messages = _arranged(desk, around, protected, attempt)
         payload = rendering.render(messages, desk.tools, count.format)
-        return Built(messages, payload, count.payload(payload))
+        return Built(messages, payload, count.payload(payload, messages))
 
     def check(attempt: Arrangement, built: Built) -> str | None:
         return failed_check(built, attempt, protected, plan.limit)

@@ -61,11 +61,11 @@ class Counter:
 
     def neutral(self, messages: Sequence[Neutral]) -> int:
         """What these messages add to a payload that holds others."""
-        return self.payload(rendering.render([_PROBE, *messages], (), self.format)) - self._base
+        return self.payload(rendering.render([_PROBE, *messages], (), self.format), messages) - self._base
 
-    def payload(self, payload: dict[str, Any]) -> int:
-        """All tokens of a rendered payload."""
-        return rendering.count(payload, self.format, self.text)
+    def payload(self, payload: dict[str, Any], messages: Sequence[Neutral] = ()) -> int:
+        """All tokens of a payload that was rendered from these messages."""
+        return rendering.count(payload, self.format, self.text, messages)
 
     def tools(self, tools: Sequence[Tool]) -> int:
         """What the tool schemas add to a payload."""

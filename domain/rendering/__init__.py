@@ -17,7 +17,10 @@ def render(messages: Sequence[Neutral], tools: Sequence[Tool], target: Format) -
     return payload
 
 
-def count(payload: dict[str, Any], target: Format, count_text: Any) -> int:
-    """The tokens of a rendered payload, all of it: texts, calls, schemas, images, and the overhead of the format."""
-    total: int = _RENDERERS[target].count(payload, count_text)
+def count(payload: dict[str, Any], target: Format, count_text: Any, messages: Sequence[Neutral] = ()) -> int:
+    """The tokens of a rendered payload, all of it: texts, calls, schemas, images, and the overhead of the format.
+
+    `messages` are those it was rendered from: they know the sizes of images, which no payload tells.
+    """
+    total: int = _RENDERERS[target].count(payload, count_text, _RENDERERS[target].image_costs(messages))
     return total

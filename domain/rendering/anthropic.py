@@ -1,8 +1,8 @@
 """The `anthropic` format: system, messages that strictly alternate, tools.
 
 Counted per content block, so that merging messages costs nothing: 4 tokens and those of its texts, ids, names and
-input; the system text 4 more; a reply is primed with 3; a tool costs its JSON and 8. An image costs 1,600, what the
-provider scales the largest one down to, and never its text.
+input; the system text 4 more; a reply is primed with 3; a tool costs its JSON and 8. An image costs what its area
+costs, and never its text.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any
 
 from domain.canonical import depth, sha256_hex
 from domain.events import ImagePart, Part, Reasoning
+from domain.rendering.images import MOST, Costs, by_area, images
 from domain.rendering.neutral import EMPTY, Neutral, arguments_of, is_empty, json_tokens, text_of, texts_of
 from domain.rows import Call, Tool
 from domain.text import well_formed, well_formed_json
@@ -20,7 +21,6 @@ from domain.text import well_formed, well_formed_json
 PER_BLOCK = 4
 PER_TOOL = 8
 PRIMING = 3
-IMAGE = 1600
 DEEPEST = 64
 """Levels of JSON that arguments may have and still be sent as an object."""
 
@@ -130,13 +130,18 @@ def _tool(tool: Tool) -> dict[str, Any]:
     return {name: well_formed_json(value) for name, value in made.items()}
 
 
-def count(made: dict[str, Any], count_text: Callable[[str], int]) -> int:
+def image_costs(messages: Sequence[Neutral]) -> Costs:
+    """What the images of these messages cost whose size is known."""
+    return {image.url or image.data or "": by_area(image) for image in images(messages) if image.width}
+
+
+def count(made: dict[str, Any], count_text: Callable[[str], int], costs: Costs) -> int:
     total = PRIMING + (PER_BLOCK + count_text(made["system"]) if "system" in made else 0)
-    total += sum(count_block(block, count_text) for message in made["messages"] for block in message["content"])
+    total += sum(count_block(block, count_text, costs) for message in made["messages"] for block in message["content"])
     return total + sum(PER_TOOL + json_tokens(tool, count_text) for tool in made.get("tools", ()))
 
 
-def count_block(block: dict[str, Any], count_text: Callable[[str], int]) -> int:
+def count_block(block: dict[str, Any], count_text: Callable[[str], int], costs: Costs) -> int:
     match block["type"]:
         case "text":
             return PER_BLOCK + count_text(block["text"])
@@ -154,4 +159,5 @@ def count_block(block: dict[str, Any], count_text: Callable[[str], int]) -> int:
         case "redacted_thinking":
             return PER_BLOCK + count_text(block["data"])
         case _:
-            return PER_BLOCK + IMAGE
+            source = block["source"]
+            return PER_BLOCK + costs.get(source.get("url") or source["data"], MOST)

@@ -2,13 +2,14 @@
 
 Counted as the provider documents it: each message costs 3 tokens and those of its role, texts, call ids, names and
 arguments; each call and each further content part 3 more; a reply is primed with 3; a tool costs its JSON and 8.
-An image costs 85 at low detail, else 765, what a square one of any size costs, and never its text.
+An image costs what its tiles cost, and never its text.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from domain.events import ImagePart, Part, TextPart
+from domain.rendering.images import NO_SIZES, Costs, by_tiles, images
 from domain.rendering.neutral import EMPTY, Neutral, arguments_of, is_empty, json_tokens, text_of, texts_of
 from domain.rows import Call, Tool
 from domain.text import well_formed, well_formed_json
@@ -18,7 +19,7 @@ PER_PART = 3
 PER_CALL = 3
 PER_TOOL = 8
 PRIMING = 3
-IMAGE_LOW, IMAGE_HIGH = 85, 765
+UNKNOWN = {detail: by_tiles(ImagePart(type="image", detail=detail)) for detail in ("low", "high", "auto")}
 
 
 def payload(messages: Sequence[Neutral], tools: Sequence[Tool]) -> dict[str, Any]:
@@ -54,9 +55,12 @@ def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
 
 def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, ImagePart):
-        url = part.url or f"data:{part.media_type};base64,{part.data or ''}"
-        return {"type": "image_url", "image_url": {"url": url, "detail": part.detail}}
+        return {"type": "image_url", "image_url": {"url": _url(part), "detail": part.detail}}
     return {"type": "text", "text": text_of(part)}
+
+
+def _url(image: ImagePart) -> str:
+    return image.url or f"data:{image.media_type};base64,{image.data or ''}"
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
@@ -64,18 +68,23 @@ def _tool(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": well_formed_json(function)}
 
 
-def count(made: dict[str, Any], count_text: Callable[[str], int]) -> int:
-    total = PRIMING + sum(count_message(message, count_text) for message in made["messages"])
+def image_costs(messages: Sequence[Neutral]) -> Costs:
+    """What the images of these messages cost whose size is known."""
+    return {f"{image.detail} {_url(image)}": by_tiles(image) for image in images(messages) if image.width}
+
+
+def count(made: dict[str, Any], count_text: Callable[[str], int], costs: Costs) -> int:
+    total = PRIMING + sum(count_message(message, count_text, costs) for message in made["messages"])
     return total + sum(PER_TOOL + json_tokens(tool, count_text) for tool in made.get("tools", ()))
 
 
-def count_message(message: dict[str, Any], count_text: Callable[[str], int]) -> int:
+def count_message(message: dict[str, Any], count_text: Callable[[str], int], costs: Costs = NO_SIZES) -> int:
     total = PER_MESSAGE + count_text(message["role"])
     content = message["content"]
     if isinstance(content, str):
         total += count_text(content)
     elif content:
-        total += sum(PER_PART + _count_part(part, count_text) for part in content)
+        total += sum(PER_PART + _count_part(part, count_text, costs) for part in content)
     if "tool_call_id" in message:
         total += count_text(message["tool_call_id"])
     for call in message.get("tool_calls", ()):
@@ -84,9 +93,8 @@ def count_message(message: dict[str, Any], count_text: Callable[[str], int]) -> 
     return total
 
 
-def _count_part(part: dict[str, Any], count_text: Callable[[str], int]) -> int:
-    return image_tokens(part["image_url"]) if part["type"] == "image_url" else count_text(part["text"])
-
-
-def image_tokens(image: dict[str, Any]) -> int:
-    return IMAGE_LOW if image.get("detail") == "low" else IMAGE_HIGH
+def _count_part(part: dict[str, Any], count_text: Callable[[str], int], costs: Costs) -> int:
+    if part["type"] == "text":
+        return count_text(part["text"])
+    url, detail = part["image_url"]["url"], part["image_url"]["detail"]
+    return costs.get(f"{detail} {url}", UNKNOWN[detail])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from domain.canonical import canonical_json
+from domain.rendering.images import Costs
 from domain.rendering.neutral import EMPTY, Neutral, arguments_of, is_empty, texts_of
 from domain.rows import Tool
 from domain.text import well_formed, well_formed_json
@@ -61,5 +62,10 @@ def _word(text: str) -> str:
     return _SPACE.sub("_", well_formed(text))
 
 
-def count(made: dict[str, Any], count_text: Callable[[str], int]) -> int:
+def image_costs(messages: Sequence[Neutral]) -> Costs:
+    """An image is a word about it here."""
+    return {}
+
+
+def count(made: dict[str, Any], count_text: Callable[[str], int], costs: Costs) -> int:
     return count_text(made["text"])

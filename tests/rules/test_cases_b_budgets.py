@@ -39,7 +39,7 @@ def test_b34_a_text_cut_to_a_few_tokens_has_no_more_of_them() -> None:
 def test_b36_what_cannot_shrink_is_refused_in_bounded_rounds() -> None:
     log = Log()
     log.user([{"type": "image", "url": "https://example.org/a.png", "detail": "high"}])
-    assert needs(log, budget=300)["anchor_business"] >= 765
+    assert needs(log, budget=300)["anchor_business"] >= 1445
 
 
 def test_b36_the_newest_unit_that_cannot_shrink_goes_and_the_question_stays() -> None:
@@ -199,10 +199,35 @@ def test_b54_counts_that_were_stored_wrong_do_not_decide_what_is_sent() -> None:
     assert prompt.tokens == tokens_of(prompt.payload, "openai", count_text) < 20
 
 
+@pytest.mark.parametrize(
+    ("size", "tiles", "area"),
+    [
+        ({"width": 1024, "height": 1024}, 765, 1399),
+        ({"width": 2048, "height": 4096}, 1105, 1600),
+        ({"width": 512, "height": 512}, 255, 350),
+        ({"width": 513, "height": 10}, 425, 7),
+        ({"width": 8000, "height": 1}, 765, 3),
+        ({"width": 1024, "height": 1024, "detail": "low"}, 85, 1399),
+        ({}, 1445, 1600),
+        ({"width": 300}, 1445, 1600),
+    ],
+)
+def test_b55_an_image_costs_what_its_provider_says_of_its_size(size: dict[str, Any], tiles: int, area: int) -> None:
+    def tokens(parts: list[dict[str, Any]], target: str) -> int:
+        log = Log()
+        log.user([{"type": "text", "text": "look"}, *parts])
+        return compiled(log, format=target).tokens
+
+    for where in ({"url": "https://example.org/a.png"}, {"data": "iVBORw0KGgo" * 9}):
+        image = {"type": "image", **where, **size}
+        assert tokens([image], "openai") - tokens([{"type": "text", "text": "look"}], "openai") == tiles - 1
+        assert tokens([image], "anthropic") - tokens([], "anthropic") == area + 4
+
+
 def test_b55_an_image_costs_by_its_detail_and_never_by_its_bytes() -> None:
     log = Log()
     log.user([{"type": "image", "data": "iVBORw0KGgo" * 200_000}, {"type": "text", "text": "what is this?"}])
-    for target, most in (("openai", 800), ("anthropic", 1650), ("text", 50)):
+    for target, most in (("openai", 1480), ("anthropic", 1650), ("text", 50)):
         prompt = compiled(log, format=target, budget=2000)
         assert prompt.tokens <= most
         assert prompt.report["trim"]["strategy"] == "none"

@@ -1,5 +1,7 @@
 """Cases B01 to B32: calls and their answers, reasoning blocks."""
 
+import json
+
 import pytest
 from budgeted import FORMATS, answers, at_every_budget, calls, texts, verbatim
 from checkers import faults, seen
@@ -318,6 +320,23 @@ def test_b26_a_message_with_thinking_is_never_cut_into() -> None:
                 assert things[at + 1].text == "the whole text " + words(300)
 
 
+def test_b27_long_thinking_is_sent_with_its_signature_as_it_was_or_not_at_all() -> None:
+    thinking = {"text": words(700), "signature": "c2lnbmF0dXJl"}
+    log = instructed()
+    log.user("go")
+    log.calls("c1", content="I look", reasoning=[thinking])
+    log.answer("c1", words(300))
+    shown = set()
+    for prompt, things in at_every_budget(log, 4000, 97, formats=("anthropic",)):
+        blocks = [block for message in prompt.payload["messages"] for block in message["content"]]
+        assert [block for block in blocks if block["type"] == "thinking"] in (
+            [],
+            [{"type": "thinking", "thinking": thinking["text"], "signature": thinking["signature"]}],
+        )
+        shown.add(any(one.sort == "thinking" for one in things))
+    assert shown == {True, False}, "there is a budget for it and one that is too small"
+
+
 @pytest.mark.parametrize("model", ["claude-sonnet-5", None])
 def test_b29_thinking_of_another_model_goes_as_a_whole(model: str | None) -> None:
     log = Log()
@@ -326,6 +345,18 @@ def test_b29_thinking_of_another_model_goes_as_a_whole(model: str | None) -> Non
     log.assistant("done", reasoning=SIGNED, model="claude-opus-5")
     things = seen(compiled(log, format="anthropic", model=model).payload, "anthropic")
     assert [one.sort for one in things if one.role == "assistant"] == (["text"] if model else ["thinking", "text"])
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_b30_no_message_carries_an_id_whose_partner_may_be_gone(target: str) -> None:
+    log = instructed()
+    for turn in range(6):
+        log.user(f"question {turn} {words(20)}")
+        log.assistant(f"answer {turn} {words(20)}", reasoning=[{"text": "", "data": {"id": f"rs_{turn}"}}])
+    for prompt, _ in at_every_budget(log, 700, 29, formats=(target,)):
+        assert "rs_" not in json.dumps(prompt.payload)
+        for message in prompt.payload.get("messages", ()):
+            assert set(message) <= {"role", "content"}, "an item's own id would want the reasoning it came with"
 
 
 @pytest.mark.parametrize("target", FORMATS)

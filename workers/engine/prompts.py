@@ -150,7 +150,7 @@ def _derived(deps: Deps, body: Json, row: SnapshotRow, target: Any) -> Json:
     payload = rendering.render(messages, tools, target)
     told = body["inputs"]["tokenizer"]
     count = Counter(deps.tokens.counter(told["encoding"]), told["encoding"], target, told["factor"])
-    tokens, budget = count.scaled(count.payload(payload)), row.about["budget"]
+    tokens, budget = count.scaled(count.payload(payload, messages)), row.about["budget"]
     if tokens > budget:
         raise ContextOverflow(
             f"As {target} this prompt has {tokens} tokens, over its budget of {budget}; compile it in that format.",
