@@ -92,11 +92,11 @@ def results(found: Report) -> str:
         here = {key: method["cells"][name] for key, method in found["methods"].items() if name in method["cells"]}
         here = {key: numbers for key, numbers in here.items() if "@" not in key}
         ranked = sorted(here.items(), key=lambda one: -(one[1]["grounding"] or 0))
-        rows += [f"**{name}**\n", _head("method", *COLUMNS, "which breaks")]
+        rows += [f"**{name}**\n", table_head("method", *COLUMNS, "which breaks")]
         for key, numbers in ranked:
             version = found["methods"][key]["version"]
             breaks = ", ".join(f"{rule} {times}" for rule, times in numbers["breaks"].items())
-            rows.append(_row(f"{key} {version}", *(numbers[column] for column in COLUMNS.values()), breaks))
+            rows.append(table_row(f"{key} {version}", *(numbers[column] for column in COLUMNS.values()), breaks))
         rows.append("")
     return "\n".join(rows).strip()
 
@@ -104,14 +104,14 @@ def results(found: Report) -> str:
 def by_source(found: Report) -> str:
     """Grounding of every method on every source, in the two cells that are shares."""
     methods = [name for name in found["methods"] if "@" not in name]
-    rows = [_head("source", "cell", "needed", *methods)]
+    rows = [table_head("source", "cell", "needed", *methods)]
     for source in found["sessions"]:
         for name in ("25%", "10%"):
             numbers = [found["methods"][method]["sources"].get(source, {}).get(name) for method in methods]
             known = [one for one in numbers if one]
             if known and known[0]["needed"]:
                 scores = [one["grounding"] if one else None for one in numbers]
-                rows.append(_row(source, name, known[0]["needed"], *scores))
+                rows.append(table_row(source, name, known[0]["needed"], *scores))
     return "\n".join(rows)
 
 
@@ -122,16 +122,16 @@ def curves(found: Report) -> str | None:
     if len(marks) < 2:
         return None
     cells = [name for name in CELLS if all(name in one for one in marks.values())]
-    rows = [_head("water mark", *(f"{name} {what}" for name in cells for what in ("grounding", "reuse", "bound")))]
+    rows = [table_head("water mark", *(f"{name} {what}" for name in cells for what in ("grounding", "reuse", "bound")))]
     for mark, one in sorted(marks.items()):
         numbers = [one[name][key] for name in cells for key in ("grounding", "prefix_reuse", "prefix_bound")]
-        rows.append(_row(f"{mark:g}", *numbers))
+        rows.append(table_row(f"{mark:g}", *numbers))
     return "\n".join(rows)
 
 
-def _head(*names: str) -> str:
-    return f"{_row(*names)}\n{_row(*('---' for _ in names))}"
+def table_head(*names: str) -> str:
+    return f"{table_row(*names)}\n{table_row(*('---' for _ in names))}"
 
 
-def _row(*values: Any) -> str:
+def table_row(*values: Any) -> str:
     return f"| {' | '.join(str(value) if isinstance(value, str) else shown(value) for value in values)} |"

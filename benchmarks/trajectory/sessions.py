@@ -17,7 +17,7 @@ from domain.counting import Counter
 from domain.events import Event, TextPart, read_payload
 from domain.rendering.neutral import Neutral
 from domain.requests import Format
-from domain.rows import Message, SessionInfo
+from domain.rows import Message
 from domain.state import ContextState, changes
 from domain.windows import Unit, UnitBuilder
 from domain.wording import WORDINGS
@@ -65,13 +65,14 @@ class Turn:
 @dataclass(slots=True)
 class Session:
     """One log. `fixed` is what stands before its history (system prompt, tools), `floor` that and the longest user
-    message; `sizes` are the tokens of all there is before each turn."""
+    message; `sizes` are the tokens of all there is before each turn; `path` is the file it was read from."""
 
     id: str
     source: str
     events: list[Event]
     count: Counter
     locale: str
+    path: Path
     tokens: int = 0
     fixed: int = 0
     floor: int = 0
@@ -83,7 +84,7 @@ class Session:
         state = ContextState()
         for event in self.events:
             if event.seq in found:
-                yield self._turn(event.seq, state, found[event.seq])
+                yield self.turn(event.seq, state, found[event.seq])
             state.apply(changes(state, event))
 
     def _calls(self) -> dict[int, tuple[str, ...]]:
@@ -102,7 +103,8 @@ class Session:
             state.apply(changes(state, event))
         return state
 
-    def _turn(self, seq: int, state: ContextState, calls: tuple[str, ...]) -> Turn:
+    def turn(self, seq: int, state: ContextState, calls: tuple[str, ...] = ()) -> Turn:
+        """What stands before the event at `seq` when the state has been folded so far."""
         builder = UnitBuilder(state, self.count, self.locale, None)
         units = tuple(unit for unit in builder.units(state.rows("messages")) if not unit.orphan)
         system = system_message(state, self.locale)
@@ -149,8 +151,18 @@ def fixed_tokens(state: ContextState, locale: str, count: Counter) -> int:
 def load(
     corpus: Path, count_text: Callable[[str], int], encoding: str, sources: Sequence[str] = ()
 ) -> Iterator[Session]:
-    """The sessions under a folder that are long enough and call tools. A source is a folder of the corpus; logs that
-    lie in no folder of it are told apart by their format."""
+    """The sessions under a folder that are long enough and call tools, with their sizes known."""
+    for session in opened(corpus, count_text, encoding, sources):
+        _measure(session)
+        if session.tokens >= SHORTEST_SESSION and session.sizes:
+            yield session
+
+
+def opened(
+    corpus: Path, count_text: Callable[[str], int], encoding: str, sources: Sequence[str] = ()
+) -> Iterator[Session]:
+    """All sessions under a folder, not measured yet. A source is a folder of the corpus; logs that lie in no folder of
+    it are told apart by their format."""
     for found in scan(corpus):
         if isinstance(found, Skipped):
             continue
@@ -158,27 +170,22 @@ def load(
         source = inside[0] if len(inside) > 1 else found.source
         if sources and not {source, found.source} & set(sources):
             continue
-        events = [_event(seq, wire) for seq, wire in enumerate(found.events, start=1)]
-        session = _measured(found.session_id, source, events, Counter(count_text, encoding, FORMAT))
-        if session.tokens >= SHORTEST_SESSION and session.sizes:
-            yield session
+        wires = list(found.events)
+        locale = next((wire["payload"].get("locale") for wire in wires if wire["kind"] == "session.started"), None)
+        events = [_event(seq, wire) for seq, wire in enumerate(wires, start=1)]
+        counter = Counter(count_text, encoding, FORMAT)
+        yield Session(found.session_id, source, events, counter, locale or "zh", found.path)
 
 
-def _measured(session_id: str, source: str, events: list[Event], count: Counter) -> Session:
-    """The session with its sizes known."""
-    session = Session(session_id, source, events, count, locale="en")
-    state = session.folded()
-    info: SessionInfo = state.one("session") or SessionInfo()
-    session.locale = info.locale or "zh"
+def _measure(session: Session) -> None:
+    state, count = session.folded(), session.count
     rows: list[Message] = state.rows("messages")
     fixed = fixed_tokens(state, session.locale, count)
     units = UnitBuilder(state, count, session.locale, None).units(rows)
     session.tokens = fixed + sum(unit.tokens for unit in units if not unit.orphan)
     session.fixed = fixed
     session.floor = fixed + max((count.message(row) for row in rows if row.role == "user"), default=0)
-    for turn in session.turns():
-        session.sizes.append(turn.tokens)
-    return session
+    session.sizes = [turn.tokens for turn in session.turns()]
 
 
 def _event(seq: int, wire: dict[str, Any]) -> Event:
