@@ -25,7 +25,7 @@ LONGEST_TEXT = 48_000
 """Characters of one message that are looked at, from both ends: what a person would skim."""
 
 REFERENCE_FROM = 1_200
-"""Characters from which a tool result that is cut carries its reference, to be expanded again."""
+"""Characters from which a text that is cut carries its reference, to be expanded again."""
 
 PIECE = 80
 """Characters of a piece of a line that is too long to be kept or left as a whole."""
@@ -84,14 +84,14 @@ def notes(unit: Unit, reading: Reading) -> list[Note]:
 
 def _notes(message: Neutral, reading: Reading) -> Iterator[Note]:
     text = "\n".join(map(text_of, message.parts))
+    mark = f" [{reference_id(message)}]" if len(text) >= REFERENCE_FROM else ""
     if message.role == "tool":
-        mark = f" [{reference_id(message)}]" if len(text) >= REFERENCE_FROM else ""
         rules = reading.fields.get(message.tool or "", ())
         yield Note(f"→ {message.status or 'ok'}{mark}: ", tuple(_result(text, rules)), role="tool")
         return
     weight = 1.0 if message.role == "user" else 0.0
     if text.strip():
-        lead = f"{reading.speakers[message.role]}: "
+        lead = f"{reading.speakers[message.role]}{mark}: "
         yield Note(lead, tuple(_sentences(_skimmed(text), weight)), role=message.role)
     for call in message.calls:
         yield Note(f"{inline(call.name)}(", tuple(_arguments(arguments_text(call.arguments))), ")", "call")

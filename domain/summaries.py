@@ -26,6 +26,9 @@ USED = 1.0
 MARGIN = 1.15
 """How much more than its room is chosen at first: costs are estimates, and the worst are given back."""
 
+SLACK = 32
+"""Tokens more than that: of short lines the estimate is off by more than a share of them."""
+
 LINE_COST = 4
 """Tokens that opening a line costs, about."""
 
@@ -98,7 +101,7 @@ class Extractor:
         if room <= 0:
             return ()
         sources = self._sources(gone)
-        picked = _choose(sources, self._told(window), room * MARGIN)
+        picked = _choose(sources, self._told(window), room * MARGIN + SLACK)
         lines = _Lines(sources, count)
         for pick in picked:
             lines.add(pick)

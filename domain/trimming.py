@@ -219,7 +219,7 @@ def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str)
             or (lines and following.tokens > spare)
         ):
             break
-        reserve = max(0, reserve - spare) if lines else 0
+        reserve = _summary_tokens(lines, count, locale)
         window, lines = _filled(begun, target, reserve, count, locale)
     gone = begun.units[: len(begun.units) - len(window)]
     cut = next((unit.seq for unit in window if unit.seq >= begun.cut), begun.newest + 1)

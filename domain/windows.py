@@ -11,7 +11,7 @@ from typing import Protocol
 from domain.counting import Counter
 from domain.events import Part, TextPart
 from domain.masking import masked_call, masked_parts, masker
-from domain.rendering.neutral import Neutral, from_message, same_model, text_of
+from domain.rendering.neutral import Neutral, from_message, may_reason, text_of
 from domain.rows import Message, OpenCall
 from domain.state import ContextState
 from domain.text import harmless, inline
@@ -189,6 +189,7 @@ class UnitBuilder:
         self._count = count
         self._locale = locale
         self._model = model
+        self._session_model = info.model if (info := state.one("session")) else None
         self._mask = masker(state)
 
     def units(self, messages: Iterable[Message]) -> list[Unit]:
@@ -226,7 +227,7 @@ class UnitBuilder:
         signed, and a heading over material that came back on request."""
         plain = from_message(message, "window")
         shown = self._masked(plain)
-        if message.reasoning and not same_model(message, self._model):
+        if message.reasoning and not may_reason(message, self._session_model, self._model):
             shown = replace(shown, reasoning=())
         if message.reference:
             shown = replace(shown, parts=self._reference(shown.parts, message.name or ""))

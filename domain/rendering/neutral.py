@@ -15,6 +15,9 @@ NeutralRole = Literal["system", "user", "assistant", "tool"]
 EMPTY = "(empty)"
 """Stands in a message that would have no text at all, which providers refuse."""
 
+SEALING = ("openai", "azure", "google", "gemini")
+"""Providers whose reasoning is sealed for themselves: no format here carries it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Neutral:
@@ -52,9 +55,12 @@ def from_message(message: Message, zone: str) -> Neutral:
     )
 
 
-def same_model(message: Message, model: str | None) -> bool:
-    """Whether reasoning of this message may go to `model`: a signature holds for the model that made it alone."""
-    return model is None or message.model is None or message.model == model
+def may_reason(message: Message, session_model: str | None, model: str | None) -> bool:
+    """Whether reasoning of this message may go to `model`: a signature holds for the model that made it alone, which is
+    the session's where the message names none, and what another provider sealed is nothing to those who read blocks."""
+    made_by = message.model or session_model
+    own = message.provider not in SEALING
+    return own and (model is None or made_by is None or made_by == model)
 
 
 def text_of(part: Part) -> str:
