@@ -22,6 +22,8 @@ import psycopg
 import pytest
 import redis
 
+from workers import telemetry
+
 ROOT = Path(__file__).resolve().parents[1]
 REQUIRED = os.environ.get("PROMPTCTX_REQUIRE_SERVICES", "") not in ("", "0")
 POSTGRES_URLS = [
@@ -33,6 +35,9 @@ POSTGRES_URLS = [
 for _name in [name for name in os.environ if name.startswith("PROMPTCTX_")]:
     if not _name.startswith(("PROMPTCTX_TEST_", "PROMPTCTX_REQUIRE_")):
         del os.environ[_name]
+
+# Lines as operators see them: tracebacks drawn in colours take seconds each.
+telemetry.configure("WARNING")
 
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)

@@ -187,3 +187,22 @@ def get_document(
     """The text of a document, or a slice of it by character offsets."""
     text = engine.get_document(caller.tenant, session, document, start, end)
     return Response(text.encode(), media_type="text/plain; charset=utf-8")
+
+
+# --- work ------------------------------------------------------------------------------------------------------------
+
+
+@api.get("/work", tags=["work"], response_model=models.Work)
+def work(engine: Engines, caller: Callers, limit: Limit = 100) -> Reply:
+    """How much work waits and for how long, and what is parked: stopped at an error until somebody has looked."""
+    return Reply(engine.backlog(caller.tenant, limit))
+
+
+@api.post("/work/retry", tags=["work"], response_model=models.Retried)
+def retry(
+    engine: Engines,
+    caller: Callers,
+    session: Annotated[str | None, Query(max_length=200, description="only what this session writes to")] = None,
+) -> Reply:
+    """Take parked work up again, once what stopped it is mended."""
+    return Reply({"retried": engine.retry(caller.tenant, session)})

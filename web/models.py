@@ -275,6 +275,31 @@ class Stats(BaseModel):
     recommended: dict[str, Any] = Field(description="settings that would have fitted; null where too little was seen")
 
 
+class ParkedWork(BaseModel):
+    """Work that stopped at an error and waits for an operator."""
+
+    stream: str = Field(description="such as session/s-1")
+    kind: str = Field(description="project, compile, summarize or maintenance")
+    parked_at: str
+    reason: str
+    seq: int | None = Field(description="of the event that stopped it")
+
+
+class Work(BaseModel):
+    """The backlog of a tenant."""
+
+    due: int = Field(description="pieces of work that wait for a worker")
+    oldest_due_seconds: float = Field(description="how long the oldest of them waits; if it grows, nobody works")
+    open: int = Field(description="all that is not done: due, at work, or in a pause after a failure")
+    failing: int = Field(description="what failed and will be tried again by itself")
+    parked: int = Field(description="what stopped at an error and waits for an operator")
+    streams: list[ParkedWork] = Field(description="what is parked, the longest first")
+
+
+class Retried(BaseModel):
+    retried: int = Field(description="pieces of work that are due again")
+
+
 class Health(BaseModel):
     status: Literal["ok"]
 
@@ -287,6 +312,8 @@ class Ready(BaseModel):
     revision: str = Field(description="of the tables")
     due: int = Field(description="pieces of work that wait for a worker")
     oldest_due_seconds: float = Field(description="how long the oldest of them waits; if it grows, nobody works")
+    open: int = Field(description="all that is not done: due, at work, or in a pause after a failure")
+    failing: int = Field(description="what failed and will be tried again by itself")
     parked: int = Field(description="streams whose work stopped at an error and waits for an operator")
 
 

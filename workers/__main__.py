@@ -14,10 +14,10 @@ from typing import Any
 
 from domain.errors import InvalidRequest, PromptctxError
 from workers import assembly, telemetry
+from workers.engine import Deps, Engine
 from workers.settings import Settings, load_settings, masked
-from workers.store import migrate
-
-EVERY_QUEUE = "promptctx.compile,promptctx.project,promptctx.summarize,promptctx.maintenance"
+from workers.store import Database, migrate
+from workers.store.work import KINDS
 
 
 def main(argv: Sequence[str]) -> int:
@@ -114,11 +114,12 @@ def worker(settings: Settings, asked: argparse.Namespace) -> int:
 def _celery_worker(settings: Settings, asked: argparse.Namespace) -> int:
     # A stop lets running tasks end within the soft shutdown's time, and gives back the rest.
     os.environ.setdefault("REMAP_SIGTERM", "SIGQUIT")
-    from workers.app import app
+    from workers.app import app, queue_name
 
+    every = ",".join(queue_name(settings, kind) for kind in KINDS)
     options = [
         "worker",
-        f"--queues={asked.queues or EVERY_QUEUE}",
+        f"--queues={asked.queues or every}",
         f"--concurrency={asked.concurrency}",
         f"--pool={asked.pool}",
         # Two workers of one name would fight for one control queue.
@@ -153,6 +154,16 @@ def sweep(settings: Settings, asked: argparse.Namespace) -> int:
         done += found
     assembly.close(engine)
     print(f"{done} pieces of work done")
+    return 0
+
+
+def retry(settings: Settings, asked: argparse.Namespace) -> int:
+    """Take up again what an error stopped: the work is due, and who does it is told or finds it."""
+    migrate.check(settings.database_url)
+    engine = Engine(Deps(Database(settings.database_url, settings.sync_mode)))  # rings nobody: the sweepers find it
+    freed = engine.retry(asked.tenant or ("default" if asked.session else None), asked.session)
+    assembly.close(engine)
+    print(f"{freed} pieces of work are due again")
     return 0
 
 
@@ -221,6 +232,9 @@ def _parser() -> argparse.ArgumentParser:
     made = command("migrate", migrations, "bring the store to the revision that this release needs")
     made.add_argument("--check", action="store_true", help="only check that the migrations make what the code expects")
     command("sweep", sweep, "do all the work that is due, then end")
+    made = command("retry", retry, "take up again what is parked: stopped at an error until somebody has looked")
+    made.add_argument("--tenant", help="of all tenants when left out")
+    made.add_argument("--session", help="only what this session writes to")
     made = command("verify", verify, "check hash chains, numbering, and that the read-models are what the log folds to")
     made.add_argument("--tenant")
     made.add_argument("--session")

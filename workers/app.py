@@ -9,28 +9,39 @@ from celery import Celery
 from kombu import Exchange, Queue  # type: ignore[attr-defined]
 
 from workers.settings import Settings, load_settings
+from workers.store.work import KINDS
 
 DEFAULT_BROKER = "redis://127.0.0.1:6379/0"
-KINDS = ("compile", "project", "summarize", "maintenance")
+DELIVERIES = 20
+WEEK = 7 * 24 * 3600 * 1000  # milliseconds
 LEASE_OF_MESSAGE = 120  # seconds until Redis gives an unacknowledged message to another worker
 
 
-def queue_name(kind: str) -> str:
+def queue_name(settings: Settings, kind: str) -> str:
     """The queue of a kind of work; what has none of its own is maintenance."""
-    return f"promptctx.{kind if kind in KINDS else 'maintenance'}"
+    return f"{settings.queue_prefix}.{kind if kind in KINDS else 'maintenance'}"
 
 
-def queues(broker: str) -> list[Queue]:
-    """One queue a kind, so that slow calls to language models never hold up a projection."""
-    quorum = {"x-queue-type": "quorum", "x-delivery-limit": 20, "x-dead-letter-exchange": "promptctx.dead"}
+def queues(settings: Settings, broker: str) -> list[Queue]:
+    """One queue a kind, so that slow calls to language models never hold up a projection.
+
+    Quorum queues know no priorities: who reads which queues decides, and the order in which the sweeper claims.
+    """
+    quorum = {
+        "x-queue-type": "quorum",
+        "x-delivery-limit": DELIVERIES,
+        "x-dead-letter-exchange": f"{settings.queue_prefix}.dead",
+    }
     amqp = broker.startswith("amqp")
-    exchange = _exchange("promptctx", "topic" if amqp else "direct")
-    return [_queue(name, exchange, name, quorum if amqp else None) for name in map(queue_name, KINDS)]
+    exchange = _exchange(settings.queue_prefix, "topic" if amqp else "direct")
+    names = [queue_name(settings, kind) for kind in KINDS]
+    return [_queue(name, exchange, name, quorum if amqp else None) for name in names]
 
 
-def dead_letters() -> Queue:
+def dead_letters(settings: Settings) -> Queue:
     """Where RabbitMQ puts messages that were delivered too often. Only the ring is lost then, the work is not."""
-    return _queue("promptctx.dead", _exchange("promptctx.dead", "topic"), "#", None)
+    name = f"{settings.queue_prefix}.dead"
+    return _queue(name, _exchange(name, "topic"), "#", {"x-max-length": 10_000, "x-message-ttl": WEEK})
 
 
 def _exchange(name: str, kind: str) -> Exchange:
@@ -44,15 +55,15 @@ def _queue(name: str, exchange: Exchange, key: str, arguments: dict[str, Any] | 
 def make_app(settings: Settings) -> Celery:
     broker = settings.broker_url or DEFAULT_BROKER
     made = Celery("promptctx", broker=broker, include=["workers.tasks"])
-    made.conf.update(_common(broker), **(_rabbitmq() if broker.startswith("amqp") else _redis()))
+    made.conf.update(_common(settings, broker), **(_rabbitmq() if broker.startswith("amqp") else _redis(settings)))
     return made
 
 
-def _common(broker: str) -> dict[str, Any]:
+def _common(settings: Settings, broker: str) -> dict[str, Any]:
     return {
-        "task_queues": queues(broker),
-        "task_routes": {f"promptctx.{kind}": {"queue": queue_name(kind)} for kind in (*KINDS, "sweep")},
-        "task_default_queue": queue_name("project"),
+        "task_queues": queues(settings, broker),
+        "task_routes": {f"promptctx.{kind}": {"queue": queue_name(settings, kind)} for kind in (*KINDS, "sweep")},
+        "task_default_queue": queue_name(settings, "project"),
         "task_create_missing_queues": False,
         # States are rows of ours: with a result backend that is down, nothing could even be sent.
         "task_ignore_result": True,
@@ -81,7 +92,7 @@ def _common(broker: str) -> dict[str, Any]:
     }
 
 
-def _redis() -> dict[str, Any]:
+def _redis(settings: Settings) -> dict[str, Any]:
     return {
         # A task that kills its process would come back for ever: the lease in the work row counts attempts.
         "task_reject_on_worker_lost": False,
@@ -93,7 +104,7 @@ def _redis() -> dict[str, Any]:
             "socket_connect_timeout": 2,
             "socket_keepalive": True,
             "health_check_interval": 15,
-            "global_keyprefix": "promptctx:",
+            "global_keyprefix": f"{settings.queue_prefix}:",
         },
     }
 

@@ -22,6 +22,7 @@ def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Cl
         dispatcher=chosen,
         clock=clock or SystemClock(),
         modes=modes(settings),
+        lease=int(settings.lease_seconds * 1_000_000),
         payload_limit=settings.payload_limit,
         default_model=settings.default_model,
         locale=settings.locale,
@@ -75,7 +76,11 @@ def celery_bell(settings: Settings) -> Bell:
     def send(ring: Ring) -> None:
         tenant, stream, kind = ring
         app.send_task(
-            f"promptctx.{kind}", args=(tenant, stream), queue=queue_name(kind), retry=False, ignore_result=True
+            f"promptctx.{kind}",
+            args=(tenant, stream),
+            queue=queue_name(settings, kind),
+            retry=False,
+            ignore_result=True,
         )
 
     return Bell(send)

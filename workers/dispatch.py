@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import structlog
@@ -17,6 +17,7 @@ import structlog
 from domain.errors import PromptctxError
 from workers.engine import sweeping
 from workers.engine.deps import Deps
+from workers.store.work import KINDS
 
 logger = structlog.get_logger(__name__)
 
@@ -76,12 +77,18 @@ def _run(deps: Deps, ring: Ring) -> None:
 
 
 class Sweeper:
-    """A thread that finds due work without being told: lost rings cost seconds, and nothing else."""
+    """A thread that finds due work without being told: lost rings cost seconds, and nothing else.
 
-    def __init__(self, deps: Deps, every: tuple[float, float] = SWEEP_EVERY) -> None:
-        self._deps, self._every = deps, every
+    It does the work itself, kinds in order of urgency, or hands it to `take`.
+    """
+
+    def __init__(
+        self, deps: Deps, every: tuple[float, float] = SWEEP_EVERY, kinds: Sequence[str] = KINDS,
+        take: Callable[[Ring], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._deps, self._every, self._kinds, self._take = deps, every, kinds, take
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="promptctx-sweeper", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=f"promptctx-sweeper-{kinds[0]}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -94,64 +101,87 @@ class Sweeper:
         rng = random.Random()
         while not self._stop.is_set():
             try:
-                while sweeping.sweep(self._deps) and not self._stop.is_set():
-                    pass
+                self._sweep()
             except PromptctxError as error:
                 logger.warning("sweep failed", reason=error.message)
             except Exception:
                 logger.exception("sweep failed")
             self._stop.wait(rng.uniform(*self._every))
 
+    def _sweep(self) -> None:
+        if self._take is not None:
+            for one in sweeping.due(self._deps, HANDED_OVER, self._kinds):
+                self._take((one.tenant, one.stream, one.kind))
+            return
+        while not self._stop.is_set() and sweeping.sweep(self._deps, kinds=self._kinds):
+            pass
+
+
+HANDED_OVER = 1000
+"""Rows that a sweep hands over at most; the next one finds the rest."""
+
+SLOW = ("summarize", "maintenance")
+"""Kinds that wait for others or take their time: they have threads of their own, and hold up nobody."""
+
+
+def sweepers(deps: Deps, kinds: Sequence[str]) -> list[Sweeper]:
+    """Those of a worker process that does the work of these kinds."""
+    quick, slow = [kind for kind in kinds if kind not in SLOW], [kind for kind in kinds if kind in SLOW]
+    return [Sweeper(deps, kinds=some) for some in (quick, slow) if some]
+
 
 class _Rings:
-    """Rings that wait for a thread; the same ring twice is one."""
+    """Rings that wait for a thread, the most urgent kind first; the same ring twice is one."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._waiting: OrderedDict[Ring, None] = OrderedDict()
+        self._waiting: dict[int, OrderedDict[Ring, None]] = {rank: OrderedDict() for rank in range(len(KINDS) + 1)}
         self._closed = False
 
     def put(self, ring: Ring) -> None:
+        rank = KINDS.index(ring[2]) if ring[2] in KINDS else len(KINDS)
         with self._condition:
-            self._waiting[ring] = None
+            self._waiting[rank][ring] = None
             self._condition.notify()
 
     def get(self) -> Ring | None:
-        """The next ring; None once closed and empty."""
+        """The next ring; None once closed."""
         with self._condition:
-            self._condition.wait_for(lambda: self._waiting or self._closed)
-            return self._waiting.popitem(last=False)[0] if self._waiting else None
+            self._condition.wait_for(lambda: self._closed or any(self._waiting.values()))
+            if self._closed:
+                return None
+            return next(rings for rings in self._waiting.values() if rings).popitem(last=False)[0]
 
     def close(self) -> None:
         with self._condition:
             self._closed = True
-            self._waiting.clear()
             self._condition.notify_all()
 
 
 class Threads:
-    """Runs the work in threads of this process, with a sweeper beside them."""
+    """Runs the work in threads of this process, with a sweeper beside them that tells them what else is due."""
 
     at_once = False
 
     def __init__(self, threads: int = 2, every: tuple[float, float] = SWEEP_EVERY) -> None:
         self._count, self._every = threads, every
-        self._rings = _Rings()
+        self._quick, self._slow = _Rings(), _Rings()
         self._threads: list[threading.Thread] = []
         self._sweeper: Sweeper | None = None
 
     def start(self, deps: Deps) -> None:
-        for number in range(self._count):
-            name = f"promptctx-worker-{number}"
-            self._threads.append(threading.Thread(target=self._work, args=(deps,), name=name, daemon=True))
-        self._sweeper = Sweeper(deps, self._every)
+        workers = [(f"promptctx-worker-{number}", self._quick) for number in range(self._count)]
+        for name, rings in (*workers, ("promptctx-worker-slow", self._slow)):
+            self._threads.append(threading.Thread(target=self._work, args=(deps, rings), name=name, daemon=True))
+        self._sweeper = Sweeper(deps, self._every, take=self._put)
         for thread in self._threads:
             thread.start()
         self._sweeper.start()
 
     def close(self) -> None:
         """Returns when what is running has ended: a batch at the most, for the rest waits in the database."""
-        self._rings.close()
+        self._quick.close()
+        self._slow.close()
         if self._sweeper is not None:
             self._sweeper.close()
         for thread in self._threads:
@@ -159,10 +189,13 @@ class Threads:
         self._threads = []
 
     def ring(self, tenant: str, stream: int, kind: str) -> None:
-        self._rings.put((tenant, stream, kind))
+        self._put((tenant, stream, kind))
 
-    def _work(self, deps: Deps) -> None:
-        while (ring := self._rings.get()) is not None:
+    def _put(self, ring: Ring) -> None:
+        (self._slow if ring[2] in SLOW else self._quick).put(ring)
+
+    def _work(self, deps: Deps, rings: _Rings) -> None:
+        while (ring := rings.get()) is not None:
             _run(deps, ring)
 
 

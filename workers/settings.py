@@ -74,6 +74,11 @@ class Settings(BaseSettings):
     dispatcher: Literal["inline", "thread", "celery"] = "thread"
     broker_url: Annotated[str, AfterValidator(_known_broker)] | None = Field(None, repr=False)
 
+    # Of all queues and keys on the broker: deployments that share one need names of their own.
+    queue_prefix: str = Field("promptctx", pattern=r"^[A-Za-z0-9_.-]{1,60}$")
+    # After so many seconds without progress, work is taken over from a process that may be dead.
+    lease_seconds: float = Field(60.0, ge=1, le=3600)
+
     host: str = "127.0.0.1"
     port: int = Field(8765, ge=0, le=65535)
     payload_limit: int = Field(1024 * 1024, ge=1024)

@@ -12,17 +12,18 @@ import structlog
 from celery import signals
 
 from domain.errors import PromptctxError
-from workers.app import app, dead_letters
+from workers.app import app, dead_letters, queue_name
 from workers.assembly import build, settle_in
-from workers.dispatch import Sweeper
+from workers.dispatch import Sweeper, sweepers
 from workers.engine import Engine, sweeping
 from workers.settings import load_settings
+from workers.store.work import KINDS
 
 logger = structlog.get_logger(__name__)
 
 _lock = threading.Lock()
 _engines: dict[int, Engine] = {}
-_sweepers: dict[int, Sweeper] = {}
+_sweepers: dict[int, list[Sweeper]] = {}
 
 
 def engine() -> Engine:
@@ -77,31 +78,46 @@ def sweep() -> None:
         logger.warning("sweep failed", reason=error.message)
 
 
-def _start_sweeper() -> None:
+def _kinds() -> list[str]:
+    """The kinds whose queues this worker reads: it sweeps for those, and leaves the others to their workers."""
+    read = set(app.amqp.queues.consume_from)
+    settings = load_settings()
+    return [kind for kind in KINDS if queue_name(settings, kind) in read] or list(KINDS)
+
+
+def _start_sweepers() -> None:
     if os.getpid() not in _sweepers:
         _sweepers.clear()
-        _sweepers[os.getpid()] = Sweeper(engine().deps)
-        _sweepers[os.getpid()].start()
+        _sweepers[os.getpid()] = sweepers(engine().deps, _kinds())
+        for one in _sweepers[os.getpid()]:
+            one.start()
         settle_in(engine())
 
 
 def _child_begins(**told: Any) -> None:
-    _start_sweeper()
+    _start_sweepers()
 
 
 def _child_ends(**told: Any) -> None:
-    if found := _sweepers.pop(os.getpid(), None):
-        found.close()
+    for one in _sweepers.pop(os.getpid(), ()):
+        one.close()
 
 
 def _worker_ready(sender: Any, **told: Any) -> None:
-    if str(app.conf.broker_url).startswith("amqp"):
-        with app.connection_for_write() as connection:
-            bound: Any = dead_letters()(connection)
-            bound.declare()
     if "prefork" not in type(sender.pool).__module__:
         # With prefork the children sweep; a thread here would have to survive their forks.
-        _start_sweeper()
+        _start_sweepers()
+    if str(app.conf.broker_url).startswith("amqp"):
+        _declare_dead_letters()
+
+
+def _declare_dead_letters() -> None:
+    try:
+        with app.connection_for_write() as connection:
+            bound: Any = dead_letters(load_settings())(connection)
+            bound.declare()
+    except Exception as error:
+        logger.warning("the queue of dead letters could not be declared", reason=str(error))
 
 
 signals.worker_process_init.connect(_child_begins)

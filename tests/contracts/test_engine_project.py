@@ -120,7 +120,7 @@ def test_f79_a_worker_that_lost_its_lease_writes_nothing(engine: Engine, tenant:
         slow = work.claim(unit, tenant, stream, "project")
     assert slow is not None
     assert project.project(engine.deps, tenant, stream) is Outcome.IDLE
-    assert project.project(engine.deps, tenant, stream, steal=True) is Outcome.DONE
+    assert project.project(engine.deps, tenant, stream, patience=0) is Outcome.DONE
     with database.write() as unit:
         assert not work.keep(unit, slow, 1)
         assert work.settle(unit, slow, 1) is None
@@ -159,14 +159,14 @@ def test_f10_work_that_never_ends_is_parked(engine: Engine, tenant: str, databas
     stream = row_of(database, tenant).number
     for _ in range(work.MAX_ATTEMPTS):
         with database.write() as unit:
-            assert work.claim(unit, tenant, stream, "project", steal=True) is not None
-    project.project(engine.deps, tenant, stream, steal=True)
+            assert work.claim(unit, tenant, stream, "project", patience=0) is not None
+    project.project(engine.deps, tenant, stream, patience=0)
     with database.write() as unit:
         status = work.status(unit, tenant, stream, "project")
         assert status is not None
         assert status["parked"]
         assert "attempts" in status["last_error"]["message"]
-        assert work.unpark(unit, tenant) == 1
+        assert len(work.unpark(unit, tenant)) == 1
     drain(engine)
     held, folded = both_states(database, tenant)
     assert held == folded

@@ -79,7 +79,7 @@ def test_f09_a_crash_inside_a_batch_leaves_it_undone(
         row = streams.get(unit, tenant, "session/s")
     assert row is not None
     with database.write() as unit:
-        claimed = work.claim(unit, tenant, row.number, "project", steal=True)
+        claimed = work.claim(unit, tenant, row.number, "project", patience=0)
         assert claimed is not None
         assert claimed.attempts == 2
         assert work.settle(unit, claimed, 0) == 1

@@ -125,6 +125,14 @@ class Engine:
         """Whether the store is ready, how much waits and for how long, how much is parked. Raises StoreUnavailable."""
         return sweeping.health(self.deps)
 
+    def backlog(self, tenant: str, limit: int = 100) -> Json:
+        """How much of a tenant's work waits, and what is parked with the error that stopped it."""
+        return sweeping.backlog(self.deps, tenant, limit)
+
+    def retry(self, tenant: str | None, session: str | None = None) -> int:
+        """Take parked work up again, of all tenants when none is named; how much it was."""
+        return sweeping.retry(self.deps, tenant, session)
+
     def verify(
         self, tenant: str | None = None, session: str | None = None, progress: Callable[[int], None] | None = None
     ) -> Json:

@@ -6,6 +6,7 @@ from typing import Any
 
 from domain.errors import ConcurrencyConflict, EventConflict, Forbidden, InvalidEvent, StoreUnavailable
 from domain.events import SessionStarted
+from workers import faults
 from workers.engine import dumping, guards
 from workers.engine.deps import Deps
 from workers.engine.drafts import Incoming, checked_name, read_drafts
@@ -41,6 +42,7 @@ def append(
             continue
         for stream in batch.moved:
             deps.dispatcher.ring(tenant, stream, "project")
+        faults.point("append.rung")
         dumping.forget_files(deps, tenant, batch.forgotten)
         return {"session": session, "head": batch.head, "events": batch.receipts}
     raise StoreUnavailable("The session moves faster than its rules can be checked; try again.")
@@ -54,11 +56,13 @@ def _write(
     deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], expected: int | None, seen: int | None,
     may_loosen: bool,
 ) -> "_Batch":  # fmt: skip
+    faults.point("append.began")
     with deps.database.write() as unit:
         batch = _Batch(unit, tenant, session, deps.clock.now(), may_loosen)
         if batch.sort(incoming, expected) and seen is not None and seen != batch.home.head:
             raise _Moved
         batch.write()
+    faults.point("append.committed")
     deps.database.grown(len(batch.receipts))
     return batch
 
@@ -77,6 +81,7 @@ class _Batch:
     def __init__(self, unit: Unit, tenant: str, session: str, now: int, may_loosen: bool) -> None:
         self.unit, self.tenant, self.session, self.now, self.may_loosen = unit, tenant, session, now, may_loosen
         self.home = streams.lock(unit, tenant, f"session/{session}", now)
+        faults.point("append.locked")
         self.about: Mapping[str, Any] = self.home.about
         self.head = self.home.head
         self.receipts: list[Json] = []
@@ -119,6 +124,7 @@ class _Batch:
                 head = row.head + len(self._targets[row.stream_id].events)
                 work.want(self.unit, self.tenant, row.number, "project", head)
                 self.moved.append(row.number)
+        faults.point("append.after_work")
         for name, key, known in self.erased:
             log.erase(self.unit, self.tenant, name, key)
             seq = known.seq if name == self.home.stream_id else None
@@ -194,11 +200,13 @@ class _Batch:
     def _write(self, row: StreamRow, target: _Target) -> None:
         at = max(self.now, row.updated_at)
         digest = log.write(self.unit, row, target.events, at)
+        faults.point("append.after_events")
         for seq, place in enumerate(target.places, row.head + 1):
             self.receipts[place]["seq"] = seq
         about = self.about if row.stream_id == self.home.stream_id else row.about
         if not streams.move(self.unit, row, row.head + len(target.events), digest, about, at):
             raise StoreUnavailable("The stream's head moved under its lock; try again.")
+        faults.point("append.after_head")
 
 
 def _about(told: SessionStarted) -> Json:

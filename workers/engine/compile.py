@@ -14,11 +14,12 @@ from domain.errors import PromptctxError, StoreUnavailable, Timeout
 from domain.requests import parse_request
 from domain.snapshots import Layout, Prompt
 from domain.windows import Shallow
+from workers import faults
 from workers.engine import contexts, dumping, requests
 from workers.engine.audit import write_audit
 from workers.engine.contexts import Loaded, Pins, Reach
 from workers.engine.deps import Deps
-from workers.engine.leases import Outcome, StreamParked, keep, settle, under
+from workers.engine.leases import Outcome, StreamParked, keep, micro, settle, under
 from workers.engine.prompts import said, snapshot_about, snapshot_body, snapshot_id
 from workers.store import Unit, jobs, snapshots, streams, work
 from workers.store.jobs import JobRow
@@ -30,7 +31,8 @@ Json = dict[str, Any]
 logger = structlog.get_logger(__name__)
 
 YIELD_AFTER = 2.0
-STEAL_AFTER = 10.0
+PATIENCE = 15.0
+"""Seconds that somebody who waits gives the holder of the lease to finish a job, before taking it over."""
 LOOK_AGAIN = 0.02
 
 
@@ -45,12 +47,15 @@ class _Compiled:
     content: snapshots.Packed
 
 
-def compile_session(deps: Deps, tenant: str, stream: int, *, upto: int | None = None, steal: bool = False) -> Outcome:
+def compile_session(
+    deps: Deps, tenant: str, stream: int, *, upto: int | None = None, patience: float | None = None
+) -> Outcome:
     """Claim the session's compile work and run its jobs in order; errors are recorded in the jobs, not raised."""
     with deps.database.write() as unit:
-        claimed = work.claim(unit, tenant, stream, "compile", steal=steal)
+        claimed = work.claim(unit, tenant, stream, "compile", patience=micro(patience), lease=deps.lease)
     if claimed is None:
         return Outcome.IDLE
+    faults.point("compile.claimed")
     outcome = under(deps, claimed, lambda deps, claimed: _drain(deps, claimed, upto))
     deps.signals.progressed()
     if outcome is Outcome.MORE:
@@ -80,10 +85,9 @@ def _until_finished(deps: Deps, tenant: str, job_id: str, seconds: float, *, her
             if here:
                 raise Timeout(f"The prompt was not compiled within {seconds:g} s; ask for the job later.", job=job_id)
             return requests.job(deps, tenant, job_id)
-        if here:
-            steal = waited > STEAL_AFTER
-            if compile_session(deps, tenant, row.stream, upto=row.number, steal=steal) is not Outcome.IDLE:
-                continue
+        ran = compile_session(deps, tenant, row.stream, upto=row.number, patience=PATIENCE) if here else Outcome.IDLE
+        if ran is not Outcome.IDLE:
+            continue
         deps.signals.wait(mark, min(LOOK_AGAIN, seconds - waited))
 
 
@@ -149,6 +153,7 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
     if before is not None and not still_holds(before, loaded.context):
         parent, before = _holding(deps, job, parent, loaded)
         loaded = contexts.load(deps, pins, Reach(before, deep=False))
+    faults.point("compile.loaded")
     sources = deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots)
     try:
         loaded = loaded.with_sources(sources)
@@ -178,13 +183,17 @@ def _store(
     last: bool,
 ) -> Outcome:  # fmt: skip
     now = deps.clock.now()
+    faults.point("compile.compiled")
     with deps.database.write() as unit:
         outcome = (settle if last else keep)(unit, claimed, job.number)
+        faults.point("compile.after_lease")
         if compiled is not None:
             if contexts.erased_since(unit, job.tenant, compiled.loaded):
                 raise _ErasedMeanwhile
             answer = _store_snapshot(unit, job, compiled, now)
         jobs.finish(unit, job, answer, error, now)
+        faults.point("compile.after_job")
+    faults.point("compile.committed")
     if compiled is not None and answer is not None:
         dumping.keep_file(deps, job.tenant, answer)
     return outcome
@@ -212,5 +221,7 @@ def _store_snapshot(unit: Unit, job: JobRow, compiled: _Compiled, now: int) -> s
         redacted_at=None,
     )
     snapshots.put(unit, row, job.key if first is None else None, compiled.content)
+    faults.point("compile.after_snapshot")
     write_audit(unit, home, row, prompt, compiled.loaded.context.session, compiled.before, now)
+    faults.point("compile.after_audit")
     return row.id

@@ -11,6 +11,7 @@ from workers.engine.signals import Signals
 from workers.engine.states import FoldCache, StateCache
 from workers.sources import SourceRegistry
 from workers.store import Database
+from workers.store.work import LEASE
 from workers.tokens import Tokens
 
 
@@ -45,6 +46,7 @@ class Deps:
     states: StateCache = field(default_factory=StateCache)
     folds: FoldCache = field(default_factory=FoldCache)
     modes: Mapping[str, ModeSpec] = field(default_factory=lambda: BUILTIN_MODES)
+    lease: int = LEASE
     payload_limit: int = 1024 * 1024
     default_model: str = "gpt-4o"
     locale: str = "zh"

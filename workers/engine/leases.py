@@ -59,6 +59,10 @@ def under(deps: Deps, claimed: Claim, body: Callable[[Deps, Claim], Outcome]) ->
     return Outcome.IDLE
 
 
+def micro(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1_000_000)
+
+
 def settle(unit: Unit, claimed: Claim, done: int) -> Outcome:
     """Let the lease go, inside the unit that wrote what was done."""
     wanted = work.settle(unit, claimed, done)

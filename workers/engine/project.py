@@ -11,10 +11,11 @@ from domain.errors import Timeout
 from domain.events import Event
 from domain.history import REFOLDING_KINDS
 from domain.state import ContextState, lookups
+from workers import faults
 from workers.engine import refold
 from workers.engine.deps import Deps
 from workers.engine.folding import fold_into
-from workers.engine.leases import Fenced, Outcome, Parked, StreamParked, keep, settle, under
+from workers.engine.leases import Fenced, Outcome, Parked, StreamParked, keep, micro, settle, under
 from workers.engine.states import StateKey
 from workers.store import Unit, log, models, streams, work
 from workers.store.models import Checkpoint
@@ -22,7 +23,8 @@ from workers.store.work import Claim
 
 BATCH = 200
 YIELD_AFTER = 2.0
-STEAL_AFTER = 5.0
+PATIENCE = 5.0
+"""Seconds that somebody who waits gives the holder of the lease to write a batch, before taking it over."""
 LOOK_AGAIN = 0.02
 
 
@@ -34,12 +36,13 @@ class _Batch:
     refolds: bool
 
 
-def project(deps: Deps, tenant: str, stream: int, *, steal: bool = False) -> Outcome:
+def project(deps: Deps, tenant: str, stream: int, *, patience: float | None = None) -> Outcome:
     """Claim the stream and fold what is new. Errors are recorded in the work row, not raised."""
     with deps.database.write() as unit:
-        claimed = work.claim(unit, tenant, stream, "project", steal=steal)
+        claimed = work.claim(unit, tenant, stream, "project", patience=micro(patience), lease=deps.lease)
     if claimed is None:
         return Outcome.IDLE
+    faults.point("project.claimed")
     outcome = under(deps, claimed, _drain)
     deps.signals.progressed()
     if outcome is Outcome.MORE:
@@ -56,7 +59,7 @@ def catch_up(deps: Deps, tenant: str, stream: int, seq: int, timeout: float = 30
             if models.checkpoint(unit, tenant, stream).seq >= seq:
                 return
         waited = time.monotonic() - started
-        if project(deps, tenant, stream, steal=waited > STEAL_AFTER) is Outcome.IDLE:
+        if project(deps, tenant, stream, patience=PATIENCE) is Outcome.IDLE:
             _refuse_parked(deps, tenant, stream)
             if waited > timeout:
                 raise Timeout(f"The read side did not reach seq {seq} within {timeout:g} s.", seq=seq)
@@ -79,6 +82,7 @@ def _drain(deps: Deps, claimed: Claim) -> Outcome:
     while True:
         with deps.database.read() as unit:
             batch = _read(deps, unit, claimed)
+        faults.point("project.read")
         if batch.refolds:
             refold.refold(deps, claimed, batch.checkpoint)
             continue
@@ -117,18 +121,23 @@ def _write(deps: Deps, claimed: Claim, batch: _Batch, *, last: bool) -> Outcome:
     except Parked as poison:
         _write_before(deps, claimed, batch, poison)
         raise
+    faults.point("project.folded")
     head = events[-1].seq if events else checkpoint.seq
     with deps.database.write() as unit:
         if last and len(events) == BATCH:
             # It yields before the end, and a row that waited was not told how far that is.
             work.want(unit, tenant, stream, "project", streams.head(unit, tenant, stream))
         outcome = (settle if last else keep)(unit, claimed, head)
+        faults.point("project.after_lease")
         if events and not models.advance(unit, tenant, stream, checkpoint, head):
             raise Fenced
+        faults.point("project.after_checkpoint")
         first = min((state.tables[table][key].seq for table, key in dirty if table == "messages"), default=head)
         if first <= checkpoint.seq:
             models.forget_counts(unit, tenant, stream, checkpoint.generation, first)
         models.save(unit, tenant, stream, checkpoint.generation, state, dirty)
+        faults.point("project.after_rows")
+    faults.point("project.committed")
     if events:
         deps.database.grown(len(dirty))
         deps.states.put(StateKey(tenant, stream, checkpoint.generation, head), state)

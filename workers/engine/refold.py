@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from domain.history import effective
 from domain.state import ContextState, lookups
+from workers import faults
 from workers.engine.deps import Deps
 from workers.engine.folding import fold_into
 from workers.engine.leases import Fenced, keep
@@ -30,13 +31,16 @@ def refold(deps: Deps, claimed: Claim, checkpoint: Checkpoint) -> None:
         models.drop_generation(unit, tenant, stream, other_than=checkpoint.generation)
         models.begin(unit, tenant, stream)
         keep(unit, claimed, checkpoint.seq)
+    faults.point("refold.began")
     state = ContextState()
     for at in range(0, len(seqs), CHUNK):
         state = _fold_chunk(deps, claimed, checkpoint, generation, seqs[at : at + CHUNK], state)
+    faults.point("refold.before_flip")
     with deps.database.write() as unit:
         keep(unit, claimed, head)
         if not models.flip(unit, tenant, stream, checkpoint, generation, head):
             raise Fenced
+    faults.point("refold.flipped")
     with deps.database.write() as unit:
         models.drop_generation(unit, tenant, stream, other_than=generation)
 
@@ -54,4 +58,5 @@ def _fold_chunk(
     with deps.database.write() as unit:
         keep(unit, claimed, checkpoint.seq)
         models.save(unit, tenant, stream, generation, state, dirty)
+    faults.point("refold.after_chunk")
     return state

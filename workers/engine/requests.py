@@ -8,6 +8,7 @@ import uuid_utils
 from domain.canonical import canonical_json, content_hash
 from domain.errors import InvalidRequest, UnknownJob
 from domain.requests import CompileRequest, parse_request
+from workers import faults
 from workers.clock import format_time, parse_time
 from workers.engine.deps import Deps
 from workers.engine.drafts import is_uuid
@@ -149,9 +150,12 @@ def _queue(deps: Deps, row: JobRow) -> JobRow:
     with deps.database.write() as unit:
         # The counter's row is held from here on, so numbers and predecessors agree.
         number = work.want_next(unit, row.tenant, row.stream, "compile")
+        faults.point("request.after_number")
         before = jobs.latest(unit, row.tenant, row.stream, row.view)
         row = replace(row, number=number, predecessor=before)
         jobs.put(unit, row)
+        faults.point("request.after_job")
+    faults.point("request.committed")
     return row
 
 

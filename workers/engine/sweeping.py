@@ -1,22 +1,39 @@
 """Sweep: find due work in the database. No message is needed for anything to get done."""
 
+import time
+from collections.abc import Sequence
 from typing import Any
 
+from workers.clock import format_time
 from workers.engine.compile import compile_session
 from workers.engine.deps import Deps
 from workers.engine.leases import Outcome
 from workers.engine.project import project
+from workers.engine.reading import PLACES, related, session_row
 from workers.store import migrate, work
+
+Json = dict[str, Any]
 
 HANDLERS = {"project": project, "compile": compile_session}
 """By kind of work. A kind of a newer release is left for it."""
 
+LOOK_AGAIN = 2.0
+"""Seconds after which a sweep ends, done or not: what has become urgent meanwhile comes first in the next one."""
 
-def sweep(deps: Deps, limit: int = 100) -> int:
-    """Run what is due now; how many rows were claimed."""
+
+def sweep(deps: Deps, limit: int = 100, kinds: Sequence[str] = work.KINDS) -> int:
+    """Run what is due now, the most urgent first; how many rows were claimed."""
+    until, done = time.monotonic() + LOOK_AGAIN, 0
+    for one in due(deps, limit, kinds):
+        done += run(deps, one.tenant, one.stream, one.kind)
+        if time.monotonic() > until:
+            break
+    return done
+
+
+def due(deps: Deps, limit: int, kinds: Sequence[str] = work.KINDS) -> list[work.Due]:
     with deps.database.read() as unit:
-        found = work.due(unit, limit)
-    return sum(run(deps, one.tenant, one.stream, one.kind) for one in found)
+        return work.due(unit, limit, [kind for kind in kinds if kind in HANDLERS], lease=deps.lease)
 
 
 def run(deps: Deps, tenant: str, stream: int, kind: str) -> bool:
@@ -25,7 +42,7 @@ def run(deps: Deps, tenant: str, stream: int, kind: str) -> bool:
     return handler is not None and handler(deps, tenant, stream) is not Outcome.IDLE
 
 
-def health(deps: Deps) -> dict[str, Any]:
+def health(deps: Deps) -> Json:
     """Progress, not liveness: work that is due for long means that nobody works."""
     with deps.database.read() as unit:
         revision = migrate.revision(unit.connection)
@@ -35,7 +52,46 @@ def health(deps: Deps) -> dict[str, Any]:
         "status": "ok" if ready else "not migrated",
         "store": deps.database.dialect,
         "revision": revision,
+        **_counted(seen),
+    }
+
+
+def _counted(seen: work.Overview) -> Json:
+    return {
         "due": seen.due,
         "oldest_due_seconds": round(seen.oldest_seconds, 3),
+        "open": seen.open,
+        "failing": seen.failing,
         "parked": seen.parked,
     }
+
+
+def backlog(deps: Deps, tenant: str, limit: int = 100) -> Json:
+    """What waits in a tenant, and what is parked, with the error that stopped it."""
+    with deps.database.read() as unit:
+        seen, found = work.overview(unit, tenant), work.parked(unit, limit, tenant)
+    shown = [
+        {
+            "stream": row["stream"],
+            "kind": row["kind"],
+            "parked_at": format_time(row["parked_at"]),
+            "reason": row["error"].get("message", "unknown"),
+            "seq": row["error"].get("seq"),
+        }
+        for row in found
+    ]
+    return {**_counted(seen), "streams": shown}
+
+
+def retry(deps: Deps, tenant: str | None, session: str | None = None) -> int:
+    """Take parked work up again: of all tenants, of one, or of one session and what it writes to; how much it was."""
+    chosen: list[int | None] = [None]
+    if tenant is not None and session is not None:
+        with deps.database.read() as unit:
+            home = session_row(unit, tenant, session)
+            chosen = [row.number for place in PLACES if (row := related(unit, home, place)) is not None]
+    with deps.database.write() as unit:
+        freed = [one for stream in chosen for one in work.unpark(unit, tenant, stream)]
+    for one in freed:
+        deps.dispatcher.ring(one.tenant, one.stream, one.kind)
+    return len(freed)

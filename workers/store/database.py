@@ -167,8 +167,12 @@ class Unit:
 def now_sql(dialect: DialectName, plus: int = 0) -> Any:
     """The database's clock in microseconds, and so many more, inside a statement."""
     if dialect == "postgresql":
-        return sa.literal_column(f"(CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) + {plus:d})")
-    return sa.literal_column(f"(CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + {plus:d})")
+        return sa.literal_column(
+            f"(CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) + {plus:d})", sa.BigInteger
+        )
+    return sa.literal_column(
+        f"(CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + {plus:d})", sa.BigInteger
+    )
 
 
 _NOW = Prepared(lambda dialect: sa.select(now_sql(dialect)))

@@ -124,7 +124,7 @@ message_tokens = Table(
     sqlite_with_rowid=False,
 )
 
-_IS_DUE = text("due_at IS NOT NULL")
+_IS_DUE, _IS_PARKED = text("due_at IS NOT NULL"), text("parked_at IS NOT NULL")
 
 # Work ---------------------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,8 @@ work = Table(
     Column("attempts", Integer, nullable=False),
     Column("last_error", LargeBinary),
     Column("parked_at", BigInteger),
-    Index("ix_work_due_at", "due_at", sqlite_where=_IS_DUE, postgresql_where=_IS_DUE),
+    Index("ix_work_kind_due_at", "kind", "due_at", sqlite_where=_IS_DUE, postgresql_where=_IS_DUE),
+    Index("ix_work_parked_at", "parked_at", sqlite_where=_IS_PARKED, postgresql_where=_IS_PARKED),
     sqlite_with_rowid=False,
     # Updated in place, several times per append: room on the page keeps such updates cheap.
     postgresql_with={"fillfactor": 70},

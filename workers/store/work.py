@@ -4,6 +4,7 @@
 worker that wakes after its lease finds a higher one and writes nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,14 @@ from domain.canonical import canonical_json, parse_json
 from workers.store.database import DialectName, Prepared, Unit, insert, now_sql
 from workers.store.tables import streams, work
 
+KINDS = ("compile", "project", "summarize", "maintenance")
+"""Kinds of work, the most urgent first: whoever waits for a prompt waits for all that comes before it."""
+
 LEASE = 60_000_000
-"""Microseconds that a claim holds; a handler yields long before."""
+"""Microseconds that a claim holds unless told otherwise; a handler yields long before."""
+
+LONGEST_PAUSE = 60_000_000
+"""Microseconds until work that failed is tried again, at the most."""
 
 MAX_ATTEMPTS = 5
 """Claims without an end in between, crashes included, after which the row is parked."""
@@ -30,6 +37,7 @@ class Claim:
     wanted_seq: int
     done_seq: int
     attempts: int
+    lease: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +108,31 @@ def want_next(unit: Unit, tenant: str, stream: int, kind: str) -> int:
     return int(found[0])
 
 
+def _is_due(now: Any, ahead: Any = None) -> Any:
+    """Due, or set for a time so far ahead that the clock must have gone back since."""
+    odd = sa.and_(work.c.kind != "maintenance", work.c.due_at > now + bindparam("far"))
+    due = work.c.due_at <= (now if ahead is None else now + ahead)
+    return sa.and_(work.c.due_at.is_not(None), work.c.parked_at.is_(None), sa.or_(due, odd))
+
+
+def _far(lease: int) -> int:
+    return 2 * max(lease, LONGEST_PAUSE)
+
+
 def _claim(dialect: DialectName) -> sa.ClauseElement:
     key = (work.c.tenant, work.c.stream, work.c.kind)
-    ready = sa.select(*key).where(
-        *_mine(
-            work.c.parked_at.is_(None),
-            work.c.wanted_seq > work.c.done_seq,
-            work.c.due_at <= now_sql(dialect) + bindparam("ahead"),
-        )
-    )
+    # Only a lease is taken over early: a pause after a failure is there to be kept.
+    ahead = case((work.c.leased == 1, bindparam("ahead")), else_=0)
+    ready = sa.select(*key).where(*_mine(work.c.wanted_seq > work.c.done_seq, _is_due(now_sql(dialect), ahead)))
     return (
         sa.update(work)
         .where(sa.tuple_(*key).in_(ready.with_for_update(skip_locked=True)))
-        .values(lease_no=work.c.lease_no + 1, leased=1, attempts=work.c.attempts + 1, due_at=now_sql(dialect, LEASE))
+        .values(
+            lease_no=work.c.lease_no + 1,
+            leased=1,
+            attempts=work.c.attempts + 1,
+            due_at=now_sql(dialect) + bindparam("lease"),
+        )
         .returning(work.c.lease_no, work.c.wanted_seq, work.c.done_seq, work.c.attempts)
     )
 
@@ -120,24 +140,39 @@ def _claim(dialect: DialectName) -> sa.ClauseElement:
 _CLAIM = Prepared(_claim)
 
 
-def claim(unit: Unit, tenant: str, stream: int, kind: str, *, steal: bool = False) -> Claim | None:
+def claim(
+    unit: Unit, tenant: str, stream: int, kind: str, *, patience: int | None = None, lease: int = LEASE
+) -> Claim | None:
     """The lease on a due row; None when there is nothing to do or somebody else is at it.
 
-    `steal` takes it from whoever holds it: they are fenced out and find that at their next write.
+    With `patience` it is taken from a holder who has shown no progress for so many microseconds: they are fenced out
+    and find that at their next write. Attempts are counted here, before anything is done, so that a crash counts.
     """
-    params = {"of_tenant": tenant, "of_stream": stream, "of_kind": kind, "ahead": _EVER if steal else 0}
+    params = {
+        "of_tenant": tenant, "of_stream": stream, "of_kind": kind, "lease": lease, "far": _far(lease),
+        "ahead": max(0, lease - patience) if patience is not None else 0,
+    }  # fmt: skip
     found = unit.run(_CLAIM, params).fetchone()
-    return Claim(tenant, stream, kind, *found) if found else None
-
-
-_EVER = 2**61
+    if found is None:
+        return None
+    lease_no, wanted, done, attempts = found
+    return Claim(tenant, stream, kind, lease_no, wanted, done, attempts, lease)
 
 
 def _held(more: dict[str, Any]) -> sa.Update:
-    return sa.update(work).where(*_mine(work.c.lease_no == bindparam("lease"))).values(more)
+    return sa.update(work).where(*_mine(work.c.lease_no == bindparam("of_lease"))).values(more)
 
 
-_KEEP = Prepared(lambda dialect: _held({"done_seq": bindparam("done"), "due_at": now_sql(dialect, LEASE)}))
+_KEEP = Prepared(
+    lambda dialect: _held(
+        {
+            "done_seq": bindparam("done"),
+            # Who gets further is not stuck, however often they are interrupted.
+            "attempts": case((bindparam("done") > work.c.done_seq, 1), else_=work.c.attempts),
+            "due_at": now_sql(dialect) + bindparam("lease"),
+        }
+    )
+)
 _SETTLE = Prepared(
     lambda dialect: _held(
         {
@@ -163,13 +198,13 @@ _FAIL = Prepared(
 
 def _lease(claimed: Claim) -> dict[str, Any]:
     return {
-        "of_tenant": claimed.tenant, "of_stream": claimed.stream, "of_kind": claimed.kind, "lease": claimed.lease_no,
+        "of_tenant": claimed.tenant, "of_stream": claimed.stream, "of_kind": claimed.kind, "of_lease": claimed.lease_no,
     }  # fmt: skip
 
 
 def keep(unit: Unit, claimed: Claim, done: int) -> bool:
     """Note progress and hold the lease on; false if the lease was lost, and then nothing may be written."""
-    return bool(unit.run(_KEEP, {**_lease(claimed), "done": done}).rowcount == 1)
+    return bool(unit.run(_KEEP, {**_lease(claimed), "done": done, "lease": claimed.lease}).rowcount == 1)
 
 
 def settle(unit: Unit, claimed: Claim, done: int) -> int | None:
@@ -185,7 +220,7 @@ def settle(unit: Unit, claimed: Claim, done: int) -> int | None:
 def fail(unit: Unit, claimed: Claim, error: dict[str, Any], *, park: bool) -> bool:
     """Record what went wrong; come back after a pause that doubles, or park for a person to look at."""
     now = unit.now()
-    pause = min(60_000_000, 500_000 * 2 ** min(claimed.attempts, 10))
+    pause = min(LONGEST_PAUSE, 500_000 * 2 ** min(claimed.attempts, 10))
     params = {
         **_lease(claimed), "error": canonical_json(error), "again": None if park else now + pause,
         "parked": now if park else None,
@@ -193,16 +228,30 @@ def fail(unit: Unit, claimed: Claim, error: dict[str, Any], *, park: bool) -> bo
     return bool(unit.run(_FAIL, params).rowcount == 1)
 
 
-def due(unit: Unit, limit: int) -> list[Due]:
-    """Rows that anyone may claim now, the longest waiting first."""
-    query = (
+def _due(dialect: DialectName) -> sa.ClauseElement:
+    # The time is a parameter: no index is of use for a clock that is read for each row.
+    return (
         sa.select(work.c.tenant, work.c.stream, streams.c.stream_id, work.c.kind)
         .join(streams, streams.c.number == work.c.stream)
-        .where(work.c.due_at <= unit.now(), work.c.parked_at.is_(None))
+        .where(work.c.kind == bindparam("of_kind"), _is_due(bindparam("now", type_=sa.BigInteger)))
         .order_by(work.c.due_at)
-        .limit(limit)
+        .limit(bindparam("most"))
     )
-    return [Due(*found) for found in unit.execute(query)]
+
+
+_DUE = Prepared(_due)
+
+
+def due(unit: Unit, limit: int, kinds: Sequence[str] = KINDS, *, lease: int = LEASE) -> list[Due]:
+    """Rows that anyone may claim now: by urgency of their kind, and the longest waiting first."""
+    found: list[Due] = []
+    now = unit.now()
+    for kind in kinds:
+        params = {"of_kind": kind, "most": limit - len(found), "far": _far(lease), "now": now}
+        found += [Due(*row) for row in unit.run(_DUE, params).fetchall()]
+        if len(found) >= limit:
+            break
+    return found
 
 
 def status(unit: Unit, tenant: str, stream: int, kind: str) -> dict[str, Any] | None:
@@ -215,42 +264,74 @@ def status(unit: Unit, tenant: str, stream: int, kind: str) -> dict[str, Any] | 
     return {**found, "last_error": error, "parked": found["parked_at"] is not None}
 
 
-def unpark(unit: Unit, tenant: str | None = None) -> int:
-    """Make parked rows due again; how many there were."""
+@dataclass(frozen=True, slots=True)
+class Freed:
+    tenant: str
+    stream: int
+    kind: str
+
+
+def unpark(unit: Unit, tenant: str | None = None, stream: int | None = None) -> list[Freed]:
+    """Make parked rows due again; which ones."""
     statement = sa.update(work).where(work.c.parked_at.is_not(None))
     if tenant is not None:
         statement = statement.where(work.c.tenant == tenant)
-    return int(unit.execute(statement.values(parked_at=None, attempts=0, due_at=unit.now())).rowcount)
+    if stream is not None:
+        statement = statement.where(work.c.stream == stream)
+    freed = statement.values(parked_at=None, attempts=0, due_at=unit.now())
+    return [Freed(*row) for row in unit.execute(freed.returning(work.c.tenant, work.c.stream, work.c.kind))]
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """How many rows are due and how many are parked, and for how many seconds the oldest due one waits."""
+    """How many rows are due and how many are parked, and for how many seconds the oldest due one waits.
+
+    `failing` counts those that failed and will be tried again, `open` all that is not done and not parked, under a
+    lease or in a pause as well.
+    """
 
     due: int
     parked: int
     oldest_seconds: float
+    open: int = 0
+    failing: int = 0
 
 
-def overview(unit: Unit) -> Overview:
+def overview(unit: Unit, tenant: str | None = None) -> Overview:
     now = unit.now()
-    due = case((work.c.due_at <= now, work.c.due_at))
-    columns = (func.count(due), func.count(work.c.parked_at), func.min(due))
-    count, parked, oldest = unit.execute(sa.select(*columns).select_from(work)).one()
-    return Overview(int(count), int(parked), (now - oldest) / 1_000_000 if oldest is not None else 0.0)
+    waits = case((work.c.due_at <= now, work.c.due_at))
+    failing = case((work.c.parked_at.is_(None), work.c.last_error))
+    columns = (
+        func.count(waits), func.count(work.c.parked_at), func.min(waits), func.count(work.c.due_at),
+        func.count(failing),
+    )  # fmt: skip
+    query = sa.select(*columns).select_from(work)
+    query = query.where(sa.or_(work.c.due_at.is_not(None), work.c.parked_at.is_not(None)))
+    if tenant is not None:
+        query = query.where(work.c.tenant == tenant)
+    due, parked, oldest, open_, failed = unit.execute(query).one()
+    waited = (now - oldest) / 1_000_000 if oldest is not None else 0.0
+    return Overview(int(due), int(parked), waited, int(open_), int(failed))
 
 
-def parked(unit: Unit, limit: int) -> list[dict[str, Any]]:
+def parked(unit: Unit, limit: int, tenant: str | None = None) -> list[dict[str, Any]]:
     """Parked rows with what stopped them, for a person to read."""
     query = (
-        sa.select(work.c.tenant, streams.c.stream_id, work.c.kind, work.c.last_error)
+        sa.select(work.c.tenant, streams.c.stream_id, work.c.kind, work.c.last_error, work.c.parked_at)
         .join(streams, streams.c.number == work.c.stream)
         .where(work.c.parked_at.is_not(None))
         .order_by(work.c.parked_at)
         .limit(limit)
     )
-    found = unit.execute(query)
+    if tenant is not None:
+        query = query.where(work.c.tenant == tenant)
     return [
-        {"tenant": row.tenant, "stream": row.stream_id, "kind": row.kind, "error": parse_json(row.last_error or b"{}")}
-        for row in found
+        {
+            "tenant": row.tenant,
+            "stream": row.stream_id,
+            "kind": row.kind,
+            "parked_at": row.parked_at,
+            "error": parse_json(row.last_error or b"{}"),
+        }
+        for row in unit.execute(query)
     ]
