@@ -9,7 +9,7 @@ from domain.freezing import Frozen
 from domain.rendering.neutral import Neutral
 from domain.summaries import SummaryLine
 
-COMPILER = "1"
+COMPILER = "0.1"
 """Version of the compiler: raised whenever the same inputs may give other bytes."""
 
 

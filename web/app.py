@@ -6,6 +6,7 @@ from web import openapi, problems
 from web.api import api
 from web.gate import Gate
 from web.health import health
+from web.history import history
 from web.live import live
 from web.reference import reference
 from workers.engine import Engine
@@ -34,7 +35,7 @@ def assemble() -> FastAPI:
         responses=openapi.REFUSED,
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (api, live, health, reference):
+    for router in (api, history, live, health, reference):
         app.include_router(router)
     problems.install(app)
     app.add_middleware(Gate)

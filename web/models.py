@@ -227,12 +227,115 @@ class Report(BaseModel):
 
 
 class Replay(BaseModel):
+    """The verdict on one prompt: compiled again, are the bytes the same, and if not, what made them differ."""
+
     prompt: str
-    identical: bool
-    content_hash: str
-    replayed_hash: str | None
-    first_difference: dict[str, Any] | None
+    session: str
+    version: int
+    verdict: Literal["identical", "different", "redacted"]
+    identical: bool | None
+    content_hash: str | None = None
+    replayed_hash: str | None = None
+    first_difference: dict[str, Any] | None = Field(None, description="path, segment, zone, line, and both texts")
     cause: str | None
+    because: dict[str, Any] | None = Field(
+        None, description="`kind`: redaction, storage, compiler, schema, tokenizer, config, sources or code"
+    )
+    changes: list[dict[str, Any]] = Field([], description="the diff from the stored prompt to the replayed one")
+    changed_since: list[dict[str, Any]] = Field([], description="what a new compile would be under, if it is another")
+
+
+class Replays(BaseModel):
+    """A page of verdicts, by session and version."""
+
+    verdicts: list[Replay]
+    identical: int
+    different: int
+    redacted: int
+    next: str | None = Field(description="send it as `after` for the next page; null on the last")
+
+
+class Change(BaseModel):
+    """A what-if."""
+
+    set: dict[str, Any] = Field({}, description="fields of a compile request, dotted: budget, slots.recall.top_k …")
+    schema_: dict[str, Any] = Field({}, alias="schema", description="modes of your own by name, as in modes.toml")
+
+
+class Against(Change):
+    to: str | None = Field(None, description="the other prompt; the same one, changed, if there is none")
+
+
+class Diff(BaseModel):
+    """What came, went, moved and changed between two prompts."""
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+    identical: bool
+    request: list[dict[str, Any]] = Field(description="what was asked or set differently")
+    zones: list[dict[str, Any]] = Field(description="tokens by zone, where they differ")
+    changes: list[dict[str, Any]] = Field(description="by segment, with lines, words, and the cause of each")
+
+
+class WhatIf(BaseModel):
+    prompt: str
+    session: str
+    version: int
+    set: dict[str, Any]
+    schema_: dict[str, Any] = Field(alias="schema")
+    identical: bool
+    would: dict[str, Any] = Field(description="the prompt that it would have been")
+    diff: Diff
+
+
+class Blame(BaseModel):
+    prompt: str
+    session: str
+    version: int
+    lines: list[dict[str, Any]] = Field(description="line, segment, zone, text, by, events")
+
+
+class Why(BaseModel):
+    """Where an event went, and the rule and the numbers that decided it."""
+
+    prompt: str
+    session: str
+    version: int
+    event: dict[str, Any]
+    disposition: str = Field(
+        description="included, summarized, referenced, dropped; later, hidden, redacted, superseded or unseen"
+    )
+    reason: str
+    sentence: str
+    numbers: dict[str, Any]
+    where: list[dict[str, Any]]
+    kept_by: dict[str, Any] = Field(description="what would have kept it, as `set` of a what-if")
+    by: dict[str, Any] | None
+    decided_by: dict[str, Any] | None = Field(None, description="the version that cut it out, if an earlier one did")
+    verified: dict[str, Any] | None = Field(None, description="what was tried and kept it")
+
+
+class Provenance(BaseModel):
+    prompt: str
+    session: str
+    version: int
+    summaries: list[dict[str, Any]] = Field(description="each line of a summary with its originals")
+
+
+class Bisect(BaseModel):
+    session: str
+    text: str
+    versions: int
+    appeared: dict[str, Any] | None
+    vanished: dict[str, Any] | None
+    turns: list[dict[str, Any]]
+
+
+class Anchors(BaseModel):
+    session: str
+    anchors: list[dict[str, Any]] = Field(
+        description="state, version, seq, text, and the unified diff to the one before"
+    )
 
 
 class Document(BaseModel):
@@ -317,5 +420,5 @@ class Ready(BaseModel):
     parked: int = Field(description="streams whose work stopped at an error and waits for an operator")
 
 
-REQUESTS: tuple[type[BaseModel], ...] = (NewEvent, NewEvents, NewPrompt, Problem, *PAYLOADS.values())
+REQUESTS: tuple[type[BaseModel], ...] = (NewEvent, NewEvents, NewPrompt, Change, Against, Problem, *PAYLOADS.values())
 """Models that no endpoint names as its answer: the document gets their schemas from here."""

@@ -6,12 +6,12 @@ from typing import Any, Unpack
 
 import httpx2
 
-from promptctx import _calls
+from promptctx import _calls, _history
 from promptctx._http import AsyncSender, Sender, Settings
 from promptctx._track import SessionOptions, Track
 from promptctx.prompt import AsyncJob, AsyncPrompt, Format, Job, Prompt
 from promptctx.session import AsyncSession, Session, async_pages, pages
-from promptctx.values import SessionInfo, Stats, build
+from promptctx.values import Replay, SessionInfo, Stats, build
 
 
 class Client:
@@ -55,6 +55,23 @@ class Client:
     def stats(self, session: str | None = None) -> Stats:
         """Sizes of what a session, or all of them, stored and compiled, and the settings that follow from them."""
         return self._sender.send(_calls.stats(session))
+
+    def diff(
+        self,
+        before: str,
+        after: str | None = None,
+        *,
+        changes: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any]:
+        """What changed between two prompts, or from one to what it would be with `changes`; each with its cause."""
+        return self._sender.send(_history.diff(before, after, changes, schema))
+
+    def replays(
+        self, session: str | None = None, *, first: int = 1, last: int | None = None, limit: int = 100
+    ) -> Iterator[Replay]:
+        """The verdict on every prompt of a session, or of all of them: compiled again, are the bytes the same?"""
+        return pages(self._sender, _history.replays(session, first, last, limit=limit))
 
     def job(self, job_id: str) -> Job:
         """A compile job by its id."""
@@ -108,6 +125,23 @@ class AsyncClient:
     async def stats(self, session: str | None = None) -> Stats:
         """Sizes of what a session, or all of them, stored and compiled, and the settings that follow from them."""
         return await self._sender.send(_calls.stats(session))
+
+    async def diff(
+        self,
+        before: str,
+        after: str | None = None,
+        *,
+        changes: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any]:
+        """What changed between two prompts, or from one to what it would be with `changes`; each with its cause."""
+        return await self._sender.send(_history.diff(before, after, changes, schema))
+
+    def replays(
+        self, session: str | None = None, *, first: int = 1, last: int | None = None, limit: int = 100
+    ) -> AsyncIterator[Replay]:
+        """The verdict on every prompt of a session, or of all of them: compiled again, are the bytes the same?"""
+        return async_pages(self._sender, _history.replays(session, first, last, limit=limit))
 
     async def job(self, job_id: str) -> AsyncJob:
         """A compile job by its id."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from promptctx import _calls, errors
+from promptctx import _calls, _history, errors
 from promptctx._http import AsyncSender, Sender
 from promptctx._track import Track
 from promptctx.values import JobState, Replay, build
@@ -124,6 +124,26 @@ class Prompt(PromptData):
         """Compile again from the log and compare."""
         return _there(self._sender).send(_calls.replay(self.id))
 
+    def what_if(self, changes: Mapping[str, Any], *, schema: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """The prompt as it would have been: `{"budget": 4000, "slots.recall.top_k": 5}`. Never a new version."""
+        return _there(self._sender).send(_history.what_if(self.id, changes, schema))
+
+    def diff(self, other: str) -> Mapping[str, Any]:
+        """What changed from this prompt to another, each change with its cause."""
+        return _there(self._sender).send(_history.diff(self.id, other, None, None))
+
+    def blame(self, text: str | None = None) -> Mapping[str, Any]:
+        """Each line with the events that made it; only those that hold a text, if one is given."""
+        return _there(self._sender).send(_history.blame(self.id, text))
+
+    def why(self, event: str | int, *, verify: bool = False) -> Mapping[str, Any]:
+        """Where an event went, by which rule and numbers, and what would have kept it; `verify` tries that."""
+        return _there(self._sender).send(_history.why(self.id, event, verify))
+
+    def originals(self, line: int | None = None) -> Mapping[str, Any]:
+        """Its summaries, line by line, down to the originals."""
+        return _there(self._sender).send(_history.provenance(self.id, line))
+
 
 @dataclass(frozen=True, repr=False)
 class AsyncPrompt(PromptData):
@@ -157,6 +177,28 @@ class AsyncPrompt(PromptData):
     async def replay(self) -> Replay:
         """Compile again from the log and compare."""
         return await _there(self._sender).send(_calls.replay(self.id))
+
+    async def what_if(
+        self, changes: Mapping[str, Any], *, schema: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        """The prompt as it would have been: `{"budget": 4000, "slots.recall.top_k": 5}`. Never a new version."""
+        return await _there(self._sender).send(_history.what_if(self.id, changes, schema))
+
+    async def diff(self, other: str) -> Mapping[str, Any]:
+        """What changed from this prompt to another, each change with its cause."""
+        return await _there(self._sender).send(_history.diff(self.id, other, None, None))
+
+    async def blame(self, text: str | None = None) -> Mapping[str, Any]:
+        """Each line with the events that made it; only those that hold a text, if one is given."""
+        return await _there(self._sender).send(_history.blame(self.id, text))
+
+    async def why(self, event: str | int, *, verify: bool = False) -> Mapping[str, Any]:
+        """Where an event went, by which rule and numbers, and what would have kept it; `verify` tries that."""
+        return await _there(self._sender).send(_history.why(self.id, event, verify))
+
+    async def originals(self, line: int | None = None) -> Mapping[str, Any]:
+        """Its summaries, line by line, down to the originals."""
+        return await _there(self._sender).send(_history.provenance(self.id, line))
 
 
 def _there(sender: S | None) -> S:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequenc
 from types import TracebackType
 from typing import Any, Literal, TypeAlias, Unpack
 
-from promptctx import _calls, errors
+from promptctx import _calls, _history, errors
 from promptctx._http import AsyncSender, Call, Sender, Steps, T
 from promptctx._track import Draft, EventOptions, SessionOptions, Track, content_draft, draft, new_id
 from promptctx.prompt import AsyncJob, Format, Job
@@ -205,6 +205,14 @@ class Session(_Shared, Verbs[Receipt]):
         self._sender.run(_fork(self._track, child, at_seq))
         return Session(self._sender, child)
 
+    def bisect(self, text: str) -> Mapping[str, Any]:
+        """The first version in which a text appeared, the first in which it vanished, and what did it."""
+        return self._sender.send(_history.bisect(self.id, text))
+
+    def anchors(self) -> Mapping[str, Any]:
+        """Every version of the instruction, with what it changed."""
+        return self._sender.send(_history.anchors(self.id))
+
     def state(self) -> State:
         """The six slots, the plan, the open calls and the anchors as they stand."""
         return self._sender.send(_calls.state(self.id))
@@ -313,6 +321,14 @@ class AsyncSession(_Shared, Verbs[Coroutine[Any, Any, Receipt]]):
         child = Track.of(session_id, options)
         await self._sender.run(_fork(self._track, child, at_seq))
         return AsyncSession(self._sender, child)
+
+    async def bisect(self, text: str) -> Mapping[str, Any]:
+        """The first version in which a text appeared, the first in which it vanished, and what did it."""
+        return await self._sender.send(_history.bisect(self.id, text))
+
+    async def anchors(self) -> Mapping[str, Any]:
+        """Every version of the instruction, with what it changed."""
+        return await self._sender.send(_history.anchors(self.id))
 
     async def state(self) -> State:
         """The six slots, the plan, the open calls and the anchors as they stand."""

@@ -116,14 +116,21 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Whether compiling again gave the same bytes; if not, the first difference and its cause."""
+    """Whether compiling again gave the same bytes; if not, the first difference and its cause. `identical` is None for
+    a prompt that was erased."""
 
     prompt: str
-    identical: bool
+    identical: bool | None
+    session: str | None = None
+    version: int = 0
+    verdict: str = ""
     content_hash: str | None = None
     replayed_hash: str | None = None
     first_difference: Any = None
     cause: str | None = None
+    because: Mapping[str, Any] | None = None
+    changes: Sequence[Mapping[str, Any]] = ()
+    changed_since: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import promptctx
 from promptctx import AsyncBatch, AsyncClient, AsyncJob, AsyncPrompt, AsyncSession, Batch, Client, Job, Prompt, Session
 
 TWINS = [(Client, AsyncClient), (Session, AsyncSession), (Batch, AsyncBatch), (Job, AsyncJob), (Prompt, AsyncPrompt)]
-LISTS = {"sessions", "events", "prompts"}
+LISTS = {"sessions", "events", "prompts", "replays"}
 OFFLINE = {"session", "batch", "openai", "anthropic"}
 
 

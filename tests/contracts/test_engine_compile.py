@@ -14,8 +14,8 @@ from domain.canonical import content_hash
 from domain.errors import InvalidRequest, SnapshotRedacted, Timeout, UnknownJob, UnknownSession, UnknownSnapshot
 from domain.modes import SlotSpec
 from domain.sources import SourceItem
+from domain.timemachine.verdicts import first_difference
 from workers.engine import Deps, Engine
-from workers.engine.replay import first_difference
 from workers.store import Database, jobs, packing
 
 Json = dict[str, Any]
@@ -463,7 +463,7 @@ def test_the_state_of_an_empty_session_is_empty(engine: Engine, tenant: str) -> 
 def test_a_changed_prompt_is_found_and_its_first_difference_shown(
     database: Database, engine: Engine, tenant: str, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workers.engine import replay as replaying
+    from workers.engine import recompile as replaying
 
     prompt = compiled(engine, tenant)
     real = replaying.compile_prompt

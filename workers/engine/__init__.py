@@ -20,6 +20,7 @@ from workers.engine import (
     verify,
 )
 from workers.engine.deps import Deps
+from workers.engine.history import History
 from workers.engine.leases import Outcome
 from workers.store import streams
 
@@ -91,6 +92,11 @@ class Engine:
 
     def replay(self, tenant: str, prompt_id: str) -> Json:
         return replay.replay(self.deps, tenant, prompt_id)
+
+    @property
+    def history(self) -> History:
+        """The time machine: what was, why it was so, and what would have been."""
+        return History(self.deps)
 
     # Documents
 

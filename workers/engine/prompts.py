@@ -15,12 +15,13 @@ from domain.rendering.neutral import Neutral
 from domain.requests import CompileRequest, Format
 from domain.rows import Message, Tool, dump_row, load_row
 from domain.snapshots import COMPILER, Prompt
+from domain.timemachine.verdicts import PROBE
 from workers.clock import format_time
 from workers.engine.contexts import Loaded
 from workers.engine.deps import Deps
 from workers.engine.drafts import is_uuid
 from workers.engine.reading import cursor, page_size, session_row
-from workers.store import snapshots, streams
+from workers.store import Unit, snapshots, streams
 from workers.store.jobs import JobRow
 from workers.store.packing import Said
 from workers.store.snapshots import SnapshotRow
@@ -61,8 +62,17 @@ def snapshot_body(job: JobRow, prompt: Prompt, loaded: Loaded, parent: str | Non
             "parent_layout": parent,
             "sources": [result.dump() for result in loaded.context.sources],
             "compiler": COMPILER,
-            "tokenizer": {"encoding": tokenizer.encoding, "factor": tokenizer.factor, "exact": tokenizer.exact},
+            "tokenizer": {
+                "encoding": tokenizer.encoding,
+                "factor": tokenizer.factor,
+                "exact": tokenizer.exact,
+                "probe": loaded.count.text(PROBE),
+            },
             "mode": {"name": mode, "spec": loaded.spec},
+            "hashes": {
+                "config": content_hash(_asked(job.request))[:16],
+                "sources": content_hash([result.dump() for result in loaded.context.sources])[:16],
+            },
         },
         "messages": _NEUTRAL.dump_python(prompt.messages, exclude_defaults=True),
         "tools": [dump_row("tools", row) for _, row in sorted(tools.items())],
@@ -70,6 +80,10 @@ def snapshot_body(job: JobRow, prompt: Prompt, loaded: Loaded, parent: str | Non
         "provenance": prompt.provenance,
         "report": prompt.report,
     }
+
+
+def _asked(request: Json) -> Json:
+    return CompileRequest.model_validate(request).model_dump(mode="json", exclude_defaults=True)
 
 
 def said(messages: Iterable[Message]) -> dict[str, Said]:
@@ -106,9 +120,10 @@ def _listed(row: SnapshotRow) -> Json:
 
 
 def find(deps: Deps, tenant: str, prompt_id: str) -> tuple[SnapshotRow, str, Json]:
-    """The snapshot, the name of its session, and its body. Raises UnknownSnapshot and SnapshotRedacted."""
+    """The snapshot, the name of its session, and its body; it is named by id or as `SESSION@VERSION`. Raises
+    UnknownSnapshot and SnapshotRedacted."""
     with deps.database.read() as unit:
-        row = snapshots.get(unit, tenant, prompt_id) if is_uuid(prompt_id) else None
+        row = snapshots.get(unit, tenant, prompt_id) if is_uuid(prompt_id) else _by_version(unit, tenant, prompt_id)
         home = streams.by_number(unit, tenant, row.stream) if row else None
         body = snapshots.body(unit, row) if row else None
     if row is None or home is None:
@@ -119,6 +134,14 @@ def find(deps: Deps, tenant: str, prompt_id: str) -> tuple[SnapshotRow, str, Jso
             prompt=prompt_id, redacted_at=format_time(row.redacted_at),
         )  # fmt: skip
     return row, home.name, body
+
+
+def _by_version(unit: Unit, tenant: str, name: str) -> SnapshotRow | None:
+    session, _, version = name.rpartition("@")
+    if not session or not version.isascii() or not version.isdigit() or len(version) > 15:
+        return None
+    home = streams.get(unit, tenant, f"session/{session}")
+    return snapshots.by_version(unit, tenant, home.number, int(version)) if home else None
 
 
 def prompt(deps: Deps, tenant: str, prompt_id: str, target: str | None = None) -> Json:

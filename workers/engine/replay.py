@@ -1,77 +1,123 @@
 """Replay: fold the log to what a snapshot was made of, compile again, compare. It writes nothing and asks nobody."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from domain.canonical import content_hash
-from domain.compiling import compile_prompt
-from domain.errors import PromptctxError
-from domain.modes import ModeSpec
-from domain.requests import parse_request
-from domain.snapshots import COMPILER, Layout
-from domain.sources import SourceResult
-from workers.engine import contexts, prompts
-from workers.engine.contexts import Pins, Reach, Tokenizer
+from domain.errors import InvalidRequest, PromptctxError, SnapshotRedacted
+from domain.timemachine.causes import Because
+from domain.timemachine.diffing import diff
+from domain.timemachine.sides import Side
+from domain.timemachine.verdicts import Findings, cause, first_difference, first_segment
+from workers.engine import contexts, prompts, recompile, sides
 from workers.engine.deps import Deps
+from workers.engine.reading import cursor, page_size, session_row
+from workers.engine.recompile import Again, Changes
 from workers.store import Unit, log, snapshots, streams
 from workers.store.snapshots import SnapshotRow
 
 Json = dict[str, Any]
 
-AROUND = 60
-"""Characters shown of each side of a difference."""
+WHAT_IF = "what-if"
 
 
 def replay(deps: Deps, tenant: str, prompt_id: str) -> Json:
     """Whether the same inputs give the same bytes; if not, where they first differ and why."""
-    row, _, body = prompts.find(deps, tenant, prompt_id)
+    row, session, body = prompts.find(deps, tenant, prompt_id)
+    return _verdict(deps, tenant, session, row, body)
+
+
+def replay_all(
+    deps: Deps, tenant: str, session: str | None, first: int, last: int | None, limit: int, after: str | None
+) -> Json:
+    """A page of verdicts: the versions of one session from `first` to `last`, or of all sessions. `next` goes on."""
+    size = page_size(limit)
+    with deps.database.read() as unit:
+        stream = session_row(unit, tenant, session).number if session is not None else None
+        rows = snapshots.rising(unit, tenant, stream, first, last, size + 1, _mark(after))
+    verdicts = [_told(deps, tenant, row) for row in rows[:size]]
+    counts = {name: sum(one["verdict"] == name for one in verdicts) for name in ("identical", "different", "redacted")}
+    end = rows[size - 1] if len(rows) > size else None
+    return {"verdicts": verdicts, **counts, "next": f"{end.stream}.{end.version}" if end else None}
+
+
+def _mark(after: str | None) -> tuple[int, int] | None:
+    if not after:
+        return None
+    stream, _, version = after.partition(".")
+    found = cursor(stream), cursor(version)
+    if found[0] is None or found[1] is None:
+        raise InvalidRequest("after: pass on the `next` of the page before.", path="after")
+    return found[0], found[1]
+
+
+def _told(deps: Deps, tenant: str, row: SnapshotRow) -> Json:
     try:
-        payload = _compiled_again(deps, tenant, row, body)
+        row, session, body = prompts.find(deps, tenant, row.id)
+    except SnapshotRedacted as erased:
+        with deps.database.read() as unit:
+            home = streams.by_number(unit, tenant, row.stream)
+        told = {"prompt": row.id, "session": home.name if home else None, "version": row.version}
+        return {**told, "verdict": "redacted", "identical": None, "cause": erased.message}
+    return _verdict(deps, tenant, session, row, body)
+
+
+def _verdict(deps: Deps, tenant: str, session: str, row: SnapshotRow, body: Json) -> Json:
+    made: Again | None = None
+    try:
+        made = recompile.recorded(deps, tenant, row, body)
+        payload = made.prompt.payload
     except PromptctxError as failed:
         payload = {"error": {"code": failed.code, "message": failed.message}}
     hashed = content_hash(payload)
     same = hashed == row.content_hash
-    return {
-        "prompt": row.id,
-        "identical": same,
-        "content_hash": row.content_hash,
-        "replayed_hash": hashed,
-        "first_difference": None if same else first_difference(body["payload"], payload),
-        "cause": None if same else _cause(deps, tenant, row, body),
-    }
+    info = made.loaded.context.session.one("session") if made else None
+    then = sides.conditions(body)
+    now = sides.conditions_now(deps, body, body["request"].get("model") or (info.model if info else None))
+    told = {
+        "prompt": row.id, "session": session, "version": row.version,
+        "verdict": "identical" if same else "different", "identical": same,
+        "content_hash": row.content_hash, "replayed_hash": hashed,
+        "first_difference": None, "cause": None, "because": None, "changes": [],
+        "changed_since": then.changes(now),
+    }  # fmt: skip
+    return told if same else {**told, **_difference(deps, tenant, row, body, made, payload)}
 
 
-def _compiled_again(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Json:
-    inputs = body["inputs"]
-    mode = inputs["mode"]
-    pins = Pins(
-        tenant=tenant,
-        request=parse_request(body["request"]),
-        heads=inputs,
-        as_of=inputs["as_of"],
-        tokenizer=Tokenizer(**inputs["tokenizer"]),
-        modes={mode["name"]: ModeSpec.model_validate(mode["spec"])},
-    )
+def _difference(deps: Deps, tenant: str, row: SnapshotRow, body: Json, made: Again | None, payload: Json) -> Json:
+    """What a replay that gave other bytes tells: the place, the cause, and the diff by segments."""
+    old, place = sides.stored(row, body), first_difference(body["payload"], payload) or {}
+    new = sides.again("replay", body, made) if made else None
+    changes, zones = _diffed(deps, tenant, body, old, new) if new else ([], [])
+    if new and (found := first_segment(old.segments, new.segments)):
+        place |= found
     with deps.database.read() as unit:
-        layout = (
-            snapshots.layout(unit, tenant, row.stream, inputs["parent_layout"]) if inputs["parent_layout"] else None
-        )
-    parent = Layout.load(layout) if layout is not None else None
-    loaded = contexts.load(deps, pins, Reach(parent), from_log=True)
-    loaded = loaded.with_sources(tuple(map(SourceResult.load, inputs["sources"])))
-    return compile_prompt(loaded.context, pins.request, parent, loaded.count, loaded.plan).payload
+        erased = _erased(unit, tenant, row, body["inputs"])
+    tampered = content_hash(body["payload"]) != row.content_hash
+    why = cause(Findings(erased, tampered, _changed(body, new), zones))
+    return {"first_difference": place or None, "cause": why["text"], "because": why, "changes": changes}
 
 
-def _cause(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> str:
-    inputs = body["inputs"]
+def _diffed(deps: Deps, tenant: str, body: Json, old: Side, new: Side) -> tuple[list[Json], Sequence[str]]:
     with deps.database.read() as unit:
-        if _erased(unit, tenant, row, inputs):
-            return "redaction: something that the prompt was compiled from was erased since"
-    if inputs["compiler"] != COMPILER:
-        return f"code: compiled by version {inputs['compiler']} of the compiler, replayed by {COMPILER}"
-    if content_hash(body["payload"]) != row.content_hash:
-        return "storage: the stored payload is not the one that was hashed"
-    return "code: the compiler gives other bytes for the same inputs"
+        told = sides.chronicle(unit, tenant, [body], [*old.shown, *new.shown])
+    found = diff(old, new, Because(old, new, told))["changes"]
+    return found, list(dict.fromkeys(one["zone"] for one in found))
+
+
+def _changed(body: Json, new: Side | None) -> list[Json]:
+    """Conditions that cannot have been those of the stored prompt, though its record names them."""
+    then = sides.conditions(body)
+    if new is None:
+        return []
+    pairs = (("compiler", then.compiler, new.compiler), ("schema", then.schema, new.schema),
+             ("tokenizer", then.tokenizer, new.tokenizer))  # fmt: skip
+    found = [{"what": what, "then": old, "now": now} for what, old, now in pairs if old != now]
+    hashes = body["inputs"].get("hashes", {})
+    for what, now in (("config", then.config), ("sources", then.sources)):
+        if what in hashes and hashes[what] != now:
+            found.append({"what": what, "then": hashes[what], "now": now})
+    return found
 
 
 def _erased(unit: Unit, tenant: str, row: SnapshotRow, inputs: Json) -> bool:
@@ -85,39 +131,37 @@ def _erased(unit: Unit, tenant: str, row: SnapshotRow, inputs: Json) -> bool:
     return False
 
 
-def first_difference(stored: Any, replayed: Any, path: str = "") -> Json | None:
-    """Where two payloads first differ: the path, and what stands around the place on each side."""
-    if type(stored) is not type(replayed) or not isinstance(stored, dict | list | str):
-        return None if stored == replayed else _difference(path, stored, replayed)
-    if isinstance(stored, str):
-        if stored == replayed:
-            return None
-        pairs = zip(stored, replayed, strict=False)
-        at = next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(stored), len(replayed)))
-        start = max(0, at - AROUND)
-        return {**_difference(path, stored[start : at + AROUND], replayed[start : at + AROUND]), "at": at}
-    missing = object()
-    for key in _keys(stored, replayed):
-        left, right = _item(stored, key, missing), _item(replayed, key, missing)
-        here = f"{path}.{key}" if path else str(key)
-        if left is missing or right is missing:
-            return _difference(here, None if left is missing else left, None if right is missing else right)
-        if found := first_difference(left, right, here):
-            return found
-    return None
+# What if --------------------------------------------------------------------------------------------------------------
 
 
-def _keys(stored: Any, replayed: Any) -> Iterable[Any]:
-    if isinstance(stored, dict):
-        return [*stored, *(key for key in replayed if key not in stored)]
-    return range(max(len(stored), len(replayed)))
+def what_if(deps: Deps, tenant: str, prompt_id: str, changes: Changes) -> Json:
+    """The prompt as another request or schema would have made it at the same heads, and how it differs."""
+    row, session, body = prompts.find(deps, tenant, prompt_id)
+    made = recompile.changed(deps, tenant, row, body, changes)
+    old, new = sides.stored(row, body), sides.again(WHAT_IF, body, made)
+    with deps.database.read() as unit:
+        told = sides.chronicle(unit, tenant, [body], [*old.shown, *new.shown])
+    return {
+        "prompt": row.id, "session": session, "version": row.version,
+        "set": dict(changes.request), "schema": dict(changes.schema),
+        "identical": made.prompt.content_hash == row.content_hash,
+        "would": {
+            "mode": made.prompt.mode, "model": made.prompt.model, "format": made.request.format,
+            "tokens": made.prompt.tokens, "budget": made.prompt.budget, "content_hash": made.prompt.content_hash,
+            "payload": made.prompt.payload, "report": made.prompt.report,
+        },
+        "diff": diff(old, new, Because(old, new, told)),
+    }  # fmt: skip
 
 
-def _item(side: Any, key: Any, missing: object) -> Any:
-    if isinstance(side, dict):
-        return side.get(key, missing)
-    return side[key] if key < len(side) else missing
-
-
-def _difference(path: str, stored: Any, replayed: Any) -> Json:
-    return {"path": path, "stored": stored, "replayed": replayed}
+def rows_of(deps: Deps, tenant: str, session: str, size: int = 200) -> Iterator[SnapshotRow]:
+    """All versions of a session, oldest first."""
+    after: tuple[int, int] | None = None
+    while True:
+        with deps.database.read() as unit:
+            stream = session_row(unit, tenant, session).number
+            rows = snapshots.rising(unit, tenant, stream, 1, None, size, after)
+        yield from rows
+        if len(rows) < size:
+            return
+        after = rows[-1].stream, rows[-1].version

@@ -234,6 +234,18 @@ def at(unit: Unit, tenant: str, stream: int, seqs: Collection[int]) -> list[Stor
     return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
 
 
+def named(unit: Unit, tenant: str, stream: int, keys: Sequence[bytes], after: int, upto: int) -> Iterator[StoredEvent]:
+    """The events under these ids, wherever they stand, and all that stand after one seq up to another."""
+    mine = (events.c.tenant == tenant, events.c.stream == stream)
+    for start in range(0, len(keys), 500):
+        chosen = events.c.event_id.in_(keys[start : start + 500])
+        for found in unit.execute(sa.select(*_COLUMNS).where(*mine, chosen)):
+            yield StoredEvent(*found)
+    between = sa.select(*_COLUMNS).where(*mine, events.c.seq > after, events.c.seq <= upto)
+    for found in unit.execute(between.order_by(events.c.seq)):
+        yield StoredEvent(*found)
+
+
 def said(unit: Unit, tenant: str, stream: int, seqs: Collection[int]) -> dict[int, tuple[str, Sequence[str | None]]]:
     """By seq the id of each event, and the texts of its content parts."""
     found: dict[int, tuple[str, Sequence[str | None]]] = {}

@@ -53,6 +53,14 @@ def get(unit: Unit, tenant: str, snapshot_id: str) -> SnapshotRow | None:
     return _row(found) if found else None
 
 
+def by_version(unit: Unit, tenant: str, stream: int, version: int) -> SnapshotRow | None:
+    query = sa.select(*_LISTED).where(
+        snapshots.c.tenant == tenant, snapshots.c.stream == stream, snapshots.c.version == version
+    )
+    found = unit.execute(query).first()
+    return _row(found) if found else None
+
+
 _ID_BY_KEY = Prepared(
     lambda dialect: sa.select(snapshots.c.id).where(
         snapshots.c.tenant == bindparam("of_tenant"),
@@ -74,6 +82,21 @@ def listing(unit: Unit, tenant: str, stream: int, limit: int, below: int | None)
     if below is not None:
         query = query.where(snapshots.c.version < below)
     return [_row(found) for found in unit.execute(query.order_by(snapshots.c.version.desc()).limit(limit))]
+
+
+def rising(
+    unit: Unit, tenant: str, stream: int | None, first: int, last: int | None, limit: int, after: tuple[int, int] | None
+) -> list[SnapshotRow]:
+    """By session and version, oldest first: those of one session or of all, after the (stream, version) given."""
+    query = sa.select(*_LISTED).where(snapshots.c.tenant == tenant, snapshots.c.version >= first)
+    if stream is not None:
+        query = query.where(snapshots.c.stream == stream)
+    if last is not None:
+        query = query.where(snapshots.c.version <= last)
+    if after is not None:
+        place = (snapshots.c.stream, snapshots.c.version)
+        query = query.where(sa.tuple_(*place) > sa.tuple_(*map(sa.literal, after)))
+    return [_row(found) for found in unit.execute(query.order_by(snapshots.c.stream, snapshots.c.version).limit(limit))]
 
 
 _BEFORE = Prepared(

@@ -1,4 +1,4 @@
-"""Commands about prompts: compile, prompts, show, replay."""
+"""Commands about prompts: compile, prompts, show."""
 
 import json
 from itertools import islice
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from promptctx.cli._app import Cli, Json, app
-from promptctx.cli._screen import console, safe, say, show_json, table
+from promptctx.cli._screen import console, say, show_json, table
 from promptctx.cli.log import Limit, SessionId
 from promptctx.cli.report import show_prompt
 from promptctx.prompt import Format, Job
@@ -80,26 +80,6 @@ def show(
     cli: Cli = ctx.obj
     found = cli.client().prompt(prompt, format)
     return show_json(found) if as_json else show_prompt(console(), found)
-
-
-@app.command()
-def replay(ctx: typer.Context, prompt: PromptId, as_json: Json = False) -> None:
-    """Compile a prompt again from the log and compare the bytes; exit 1 if they differ."""
-    cli: Cli = ctx.obj
-    result = cli.client().prompt(prompt).replay()
-    if as_json:
-        show_json(result)
-    elif result.identical:
-        say(f"identical: sha256 {result.content_hash}")
-    else:
-        difference = json.dumps(result.first_difference, ensure_ascii=False, indent=2)
-        say(
-            f"different: {result.content_hash} is now {result.replayed_hash}",
-            f"cause: {result.cause}",
-            safe(difference),
-        )
-    if not result.identical:
-        raise typer.Exit(1)
 
 
 def overrides_of(changes: list[str] | tuple[str, ...]) -> dict[str, Any]:

@@ -1,0 +1,106 @@
+"""Compiling again what was compiled before: from its inputs as they were recorded, or with some of them changed.
+
+It writes nothing and asks nobody: the log is folded to the recorded heads, and sources answer what they answered then.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from domain.compiling import compile_prompt
+from domain.errors import InvalidRequest
+from domain.modes import ModeSpec, parse_modes
+from domain.requests import CompileRequest, parse_request
+from domain.snapshots import Layout, Prompt
+from domain.sources import SourceResult
+from workers.engine import contexts
+from workers.engine.contexts import Loaded, Pins, Reach, Tokenizer
+from workers.engine.deps import Deps
+from workers.store import snapshots
+from workers.store.snapshots import SnapshotRow
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A prompt compiled again, with the request and all that was loaded for it."""
+
+    prompt: Prompt
+    request: CompileRequest
+    loaded: Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is to be different. `request` holds fields of a compile request by their dotted names, `schema` modes of
+    one's own by name."""
+
+    request: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.request or self.schema)
+
+
+def recorded(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Again:
+    """Compiled from the recorded inputs alone."""
+    request, parent = parse_request(body["request"]), _parent(deps, tenant, row, body)
+    return _compiled(deps, _pins(tenant, body, request), parent, body)
+
+
+def changed(deps: Deps, tenant: str, row: SnapshotRow, body: Json, changes: Changes) -> Again:
+    """A what-if: as it would have been with another request or schema. What begins another view has no parent there."""
+    before = parse_request(body["request"])
+    request = with_changes(body["request"], changes.request)
+    pins = _pins(tenant, body, request)
+    modes = {**deps.modes, **(pins.modes or {}), **parse_modes(changes.schema)}
+    tokenizer = pins.tokenizer if request.model == before.model else None
+    same_view = request.view() == before.view() and not changes.schema
+    parent = _parent(deps, tenant, row, body) if same_view else None
+    return _compiled(deps, replace(pins, modes=modes, tokenizer=tokenizer), parent, body)
+
+
+def with_changes(asked: Mapping[str, Any], changes: Mapping[str, Any]) -> CompileRequest:
+    """The request with fields set by their dotted names; what is no field of the request is one of its overrides."""
+    made: Json = CompileRequest.model_validate(asked).model_dump(mode="json", exclude_none=True)
+    for path, value in changes.items():
+        steps = path.split(".")
+        if steps[0] not in CompileRequest.model_fields:
+            steps = ["overrides", *steps]
+        place = made
+        for step in steps[:-1]:
+            place = place.setdefault(step, {})
+            if not isinstance(place, dict):
+                raise InvalidRequest(f"{path}: {step} is not an object.", path=path)
+        place[steps[-1]] = value
+    return parse_request(made)
+
+
+def _pins(tenant: str, body: Json, request: CompileRequest) -> Pins:
+    inputs = body["inputs"]
+    told = inputs["tokenizer"]
+    return Pins(
+        tenant=tenant,
+        request=request,
+        heads=inputs,
+        as_of=inputs["as_of"] if request.as_of is None else request.as_of,
+        tokenizer=Tokenizer(told["encoding"], told["factor"], told["exact"]),
+        modes={inputs["mode"]["name"]: ModeSpec.model_validate(inputs["mode"]["spec"])},
+    )
+
+
+def _parent(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Layout | None:
+    parent = body["inputs"]["parent_layout"]
+    if not parent:
+        return None
+    with deps.database.read() as unit:
+        layout = snapshots.layout(unit, tenant, row.stream, parent)
+    return Layout.load(layout) if layout is not None else None
+
+
+def _compiled(deps: Deps, pins: Pins, parent: Layout | None, body: Json) -> Again:
+    loaded = contexts.load(deps, pins, Reach(parent), from_log=True)
+    loaded = loaded.with_sources(tuple(map(SourceResult.load, body["inputs"]["sources"])))
+    prompt = compile_prompt(loaded.context, pins.request, parent, loaded.count, loaded.plan)
+    return Again(prompt, pins.request, loaded)
