@@ -350,7 +350,7 @@ def storage(scale: Scale) -> Measured:
             system.engine.append(TENANT, SESSION, given[at : at + 40])
             _catch_up(system)
             system.request(SESSION, "openai", BUDGET)
-        with system.database.read() as unit:
+        with system.database.read(TENANT) as unit:
             pages = [
                 unit.connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "page_size")
             ]

@@ -24,5 +24,5 @@ else:
     from workers.settings import load_settings
     from workers.store import migrate
 
-    with migrate.exclusive(load_settings().database_url) as opened:
+    with migrate.exclusive(load_settings().database_url) as opened, migrate.unwalled(opened):
         run(opened)

@@ -8,7 +8,7 @@ from domain.errors import PromptctxError
 from workers.app import make_app
 from workers.assembly import modes
 from workers.settings import Settings, masked
-from workers.store import Database, migrate, work
+from workers.store import EVERY, Database, migrate, work
 
 Json = dict[str, Any]
 
@@ -37,7 +37,7 @@ def _store(settings: Settings, found: Json) -> None:
     migrate.check(settings.database_url)
     database = Database(settings.database_url)
     try:
-        with database.read() as unit:
+        with database.read(EVERY) as unit:
             seen, parked = work.overview(unit), work.parked(unit, 20)
     finally:
         database.dispose()

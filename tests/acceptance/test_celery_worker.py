@@ -16,7 +16,7 @@ import redis
 from workers import assembly
 from workers.engine import Deps, Engine
 from workers.settings import Settings, load_settings
-from workers.store import Database, migrate
+from workers.store import EVERY, Database, migrate
 
 pytestmark = [pytest.mark.services, pytest.mark.slow]
 
@@ -135,7 +135,7 @@ def test_f09_a_worker_killed_at_work_is_followed_by_another(engine: Engine, sett
         engine.wait_job("default", asked[0], WAIT)
         kill(first)
     # Leases of a dead worker end by themselves after a minute; here their end is brought forward.
-    with engine.deps.database.write() as unit:
+    with engine.deps.database.write(EVERY) as unit:
         from sqlalchemy import text
 
         unit.execute(text("UPDATE work SET due_at = 1 WHERE due_at IS NOT NULL"))

@@ -52,7 +52,7 @@ def running(database: Database, dispatcher: Dispatcher) -> Iterator[Engine]:
 
 
 def projected(engine: Engine, tenant: str, session: str = "s") -> int:
-    with engine.deps.database.read() as unit:
+    with engine.deps.database.read(tenant) as unit:
         row = streams.get(unit, tenant, f"session/{session}")
         return models.checkpoint(unit, tenant, row.number).seq if row else 0
 

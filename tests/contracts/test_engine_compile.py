@@ -229,7 +229,7 @@ def test_what_is_not_there_is_said_so(engine: Engine, tenant: str, session: str)
 def test_waiting_ends_when_nobody_works(engine: Engine, tenant: str, session: str, database: Database) -> None:
     job = engine.request_prompt(tenant, session, {})
     assert engine.wait_job(tenant, job["id"], 0.05)["status"] == "queued"
-    with database.write() as unit:  # somebody claimed it and went away
+    with database.write(tenant) as unit:  # somebody claimed it and went away
         unit.execute(
             sa.text("UPDATE work SET leased = 1, due_at = 9e17 WHERE tenant = :t AND kind = 'compile'"), {"t": tenant}
         )
@@ -378,7 +378,7 @@ def test_inv11_erasing_an_event_erases_the_prompts_that_show_it(
     assert engine.replay(tenant, before["id"])["identical"]
     after = compiled(engine, tenant)
     assert "55aa" not in str(after["payload"])
-    with database.read() as unit:
+    with database.read(tenant) as unit:
 
         def every(table: str, column: str) -> list[bytes]:
             found = unit.execute(sa.text(f"SELECT {column} FROM {table} WHERE tenant = '{tenant}'"))
@@ -503,6 +503,6 @@ def test_equal_payloads_have_no_difference() -> None:
 
 def test_job_rows_are_numbered_without_gaps(engine: Engine, tenant: str, session: str, database: Database) -> None:
     names = [engine.request_prompt(tenant, session, {"budget": 900 + place})["id"] for place in range(4)]
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         rows = [jobs.get(unit, tenant, name) for name in names]
     assert [row.number for row in rows if row] == [1, 2, 3, 4]

@@ -22,7 +22,7 @@ shared_fixtures = settings(max_examples=25, suppress_health_check=[HealthCheck.f
 
 
 def row_of(database: Database, tenant: str, name: str = "session/s") -> StreamRow:
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         found = streams.get(unit, tenant, name)
     assert found is not None
     return found
@@ -31,7 +31,7 @@ def row_of(database: Database, tenant: str, name: str = "session/s") -> StreamRo
 def both_states(database: Database, tenant: str, name: str = "session/s") -> tuple[ContextState, ContextState]:
     """What the tables hold, and what the log folds to."""
     row = row_of(database, tenant, name)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         checkpoint = models.checkpoint(unit, tenant, row.number)
         assert checkpoint.seq == row.head
         held = models.load_all(unit, tenant, row.number, checkpoint.generation)
@@ -67,7 +67,7 @@ def test_inv9_the_tables_hold_what_the_log_folds_to(
     drain(engine)
     drain(engine)
     for name in ("session/s", "subject/session:s", "tenant/shared"):
-        with database.read() as unit:
+        with database.read(tenant) as unit:
             if streams.get(unit, tenant, name) is None:
                 continue
         held, folded = both_states(database, tenant, name)
@@ -79,7 +79,7 @@ def test_nothing_is_due_once_all_is_projected(engine: Engine, tenant: str, datab
     engine.append(tenant, "s", [said("a"), event("profile.set", key="k", value=1)])
     drain(engine)
     row = row_of(database, tenant)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         status = work.status(unit, tenant, row.number, "project")
     assert status is not None
     assert (status["due_at"], status["leased"], status["done_seq"]) == (None, 0, 1)
@@ -102,7 +102,7 @@ def test_f11_of_workers_that_come_at_once_one_gets_the_claim(engine: Engine, ten
 
     def claim() -> None:
         barrier.wait()
-        with database.write() as unit:
+        with database.write(tenant) as unit:
             claims.append(work.claim(unit, tenant, stream, "project"))
 
     threads = [threading.Thread(target=claim) for _ in range(4)]
@@ -116,12 +116,12 @@ def test_f11_of_workers_that_come_at_once_one_gets_the_claim(engine: Engine, ten
 def test_f79_a_worker_that_lost_its_lease_writes_nothing(engine: Engine, tenant: str, database: Database) -> None:
     engine.append(tenant, "s", [said("a")])
     stream = row_of(database, tenant).number
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         slow = work.claim(unit, tenant, stream, "project")
     assert slow is not None
     assert project.project(engine.deps, tenant, stream) is Outcome.IDLE
     assert project.project(engine.deps, tenant, stream, patience=0) is Outcome.DONE
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         assert not work.keep(unit, slow, 1)
         assert work.settle(unit, slow, 1) is None
         assert not work.fail(unit, slow, {"message": "late"}, park=True)
@@ -130,12 +130,12 @@ def test_f79_a_worker_that_lost_its_lease_writes_nothing(engine: Engine, tenant:
 def test_f09_work_of_a_dead_worker_is_due_when_its_lease_ends(engine: Engine, tenant: str, database: Database) -> None:
     engine.append(tenant, "s", [said("a")])
     stream = row_of(database, tenant).number
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         assert work.claim(unit, tenant, stream, "project") is not None
     drain(engine)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         assert models.checkpoint(unit, tenant, stream).seq == 0
-    with database.write() as unit:  # the lease ends
+    with database.write(tenant) as unit:  # the lease ends
         unit.execute(sa.text("UPDATE work SET due_at = 1 WHERE tenant = :tenant"), {"tenant": tenant})
     drain(engine)
     held, folded = both_states(database, tenant)
@@ -145,11 +145,11 @@ def test_f09_work_of_a_dead_worker_is_due_when_its_lease_ends(engine: Engine, te
 def test_an_append_during_a_projection_is_due_again(engine: Engine, tenant: str, database: Database) -> None:
     engine.append(tenant, "s", [said("a")])
     stream = row_of(database, tenant).number
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         claimed = work.claim(unit, tenant, stream, "project")
     assert claimed is not None
     engine.append(tenant, "s", [said("b")])
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         assert work.settle(unit, claimed, 1) == 2
         assert any(one.stream == stream for one in work.due(unit, 1000))
 
@@ -158,10 +158,10 @@ def test_f10_work_that_never_ends_is_parked(engine: Engine, tenant: str, databas
     engine.append(tenant, "s", [said("a")])
     stream = row_of(database, tenant).number
     for _ in range(work.MAX_ATTEMPTS):
-        with database.write() as unit:
+        with database.write(tenant) as unit:
             assert work.claim(unit, tenant, stream, "project", patience=0) is not None
     project.project(engine.deps, tenant, stream, patience=0)
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         status = work.status(unit, tenant, stream, "project")
         assert status is not None
         assert status["parked"]
@@ -189,7 +189,7 @@ def test_f71_an_event_that_cannot_be_folded_parks_its_stream_alone(
     engine.append(tenant, "other", [said("a")])
     drain(engine)
     row = row_of(database, tenant)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         status = work.status(unit, tenant, row.number, "project")
         assert models.checkpoint(unit, tenant, row.number).seq == 1
         assert models.checkpoint(unit, tenant, row_of(database, tenant, "session/other").number).seq == 1
@@ -200,7 +200,7 @@ def test_f71_an_event_that_cannot_be_folded_parks_its_stream_alone(
         catch_up(engine.deps, tenant, row.number, 3)
     assert engine.health()["parked"] >= 1
     monkeypatch.undo()
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         work.unpark(unit, tenant)
     drain(engine)
     held, folded = both_states(database, tenant)
@@ -215,12 +215,12 @@ def test_f46_a_gap_is_corruption_and_never_waited_out(sqlite_url: str, tenant: s
     database = Database(sqlite_url)
     engine = Engine(Deps(database))
     engine.append(tenant, "s", [said("a"), said("b"), said("c")])
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         unit.execute(sa.text("DROP TRIGGER events_delete"))
         unit.execute(sa.text("DELETE FROM events WHERE seq = 2"))
     drain(engine)
     row = row_of(database, tenant)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         status = work.status(unit, tenant, row.number, "project")
     assert status is not None
     assert status["parked"]
@@ -239,7 +239,7 @@ def test_erased_content_leaves_the_tables(engine: Engine, tenant: str, database:
         held, folded = both_states(database, tenant, name)
         assert held == folded
         assert "my secret" not in repr(held.tables)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         for table, column in (("rows", "body"), ("messages", "body"), ("events", "payload")):
             found = unit.execute(sa.text(f"SELECT {column} FROM {table} WHERE tenant = '{tenant}'"))
             assert not any(b"my secret" in bytes(body) for (body,) in found if body)
@@ -251,13 +251,13 @@ def test_f74_readers_see_the_old_generation_until_the_new_one_is_whole(
     engine.append(tenant, "s", [said("a"), said("b"), said("c")])
     drain(engine)
     row = row_of(database, tenant)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         before = models.checkpoint(unit, tenant, row.number)
     engine.append(tenant, "s", [event("context.rolled_back", to_seq=1)])
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         assert models.load_all(unit, tenant, row.number, before.generation).progress.messages == 3
     drain(engine)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         after = models.checkpoint(unit, tenant, row.number)
         assert models.load_all(unit, tenant, row.number, after.generation).progress.messages == 1
         assert models.load_all(unit, tenant, row.number, before.generation) == ContextState()

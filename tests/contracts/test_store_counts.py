@@ -39,18 +39,18 @@ def count_all(database: Database, tenant: str) -> int:
     """Store counts as a compile does; how many rows that were."""
     stored = 0
     while True:
-        with database.read() as unit:
+        with database.read(tenant) as unit:
             number, checkpoint, _ = loaded(unit, tenant)
             rows = counts.count_ahead(unit, tenant, number, checkpoint, counter())
         if rows is None:
             return stored
-        with database.write() as unit:
+        with database.write(tenant) as unit:
             assert counts.store(unit, tenant, number, checkpoint, rows)
         stored += len(rows.rows)
 
 
 def assert_alike(database: Database, tenant: str) -> None:
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         number, checkpoint, state = loaded(unit, tenant)
         count = counter()
         sql = SqlHistory(unit, tenant, number, checkpoint.generation, count)
@@ -106,7 +106,7 @@ def test_counts_are_stored_ahead_and_only_once(engine: Engine, database: Databas
 
 
 def assert_alike_at_the_end(database: Database, tenant: str) -> None:
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         number, checkpoint, state = loaded(unit, tenant)
         sql = SqlHistory(unit, tenant, number, checkpoint.generation, counter())
         assert sql.totals(NEWEST) == MemoryHistory(state, counter()).totals(NEWEST)
@@ -130,11 +130,11 @@ def test_counts_of_messages_that_changed_meanwhile_are_not_stored(
 ) -> None:
     engine.append(tenant, "s", [said(f"message {number}") for number in range(40)])
     drain(engine)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         number, checkpoint, _ = loaded(unit, tenant)
         rows = counts.count_ahead(unit, tenant, number, checkpoint, counter())
     assert rows is not None
     engine.append(tenant, "s", [said("later")])
     drain(engine)
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         assert not counts.store(unit, tenant, number, checkpoint, rows)

@@ -62,7 +62,7 @@ def test_f02_a_crash_after_the_commit_is_healed_by_the_sweep(
 ) -> None:
     assert start(DIE_AFTER_COMMIT, store_url, tenant).wait(timeout=60) == 9
     drain(engine)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         row = streams.get(unit, tenant, "session/s")
         assert row is not None
         status = work.status(unit, tenant, row.number, "project")
@@ -75,10 +75,10 @@ def test_f09_a_crash_inside_a_batch_leaves_it_undone(
 ) -> None:
     engine.append(tenant, "s", [said("a")])
     assert start(DIE_IN_THE_BATCH, store_url, tenant).wait(timeout=60) == 9
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         row = streams.get(unit, tenant, "session/s")
     assert row is not None
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         claimed = work.claim(unit, tenant, row.number, "project", patience=0)
         assert claimed is not None
         assert claimed.attempts == 2

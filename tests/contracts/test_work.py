@@ -11,7 +11,7 @@ from domain.errors import UnknownSession
 from workers import faults
 from workers.dispatch import Sweeper, Threads
 from workers.engine import Deps, Engine, Outcome, project
-from workers.store import Database, streams, work
+from workers.store import EVERY, Database, streams, work
 from workers.store.work import Claim
 
 pytest_plugins = ["api_server"]
@@ -25,19 +25,19 @@ def fault() -> Iterator[None]:
 
 
 def stream_of(database: Database, tenant: str, session: str = "s") -> int:
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         row = streams.get(unit, tenant, f"session/{session}")
     assert row is not None
     return row.number
 
 
 def claimed(database: Database, tenant: str, stream: int, patience: int | None = None) -> Claim | None:
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         return work.claim(unit, tenant, stream, "project", patience=patience)
 
 
 def status(database: Database, tenant: str, stream: int, kind: str = "project") -> dict[str, object]:
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         found = work.status(unit, tenant, stream, kind)
     assert found is not None
     return found
@@ -45,7 +45,7 @@ def status(database: Database, tenant: str, stream: int, kind: str = "project") 
 
 def change(database: Database, tenant: str, what: str) -> None:
     """As if time had passed, or a clock had jumped."""
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         unit.execute(sa.text(f"UPDATE work SET {what} WHERE tenant = :tenant"), {"tenant": tenant})
 
 
@@ -58,7 +58,7 @@ def test_prompts_come_before_projections_and_the_longest_waiting_first(
     for session in ("a", "b", "c"):
         engine.append(tenant, session, [said("x")])
     engine.request_prompt(tenant, "c", {})
-    with database.read() as unit:
+    with database.read(EVERY) as unit:
         found = [(one.stream_id, one.kind) for one in work.due(unit, 100_000) if one.tenant == tenant]
     assert found == [
         ("session/c", "compile"),
@@ -86,7 +86,7 @@ def test_f67_a_thousand_appends_leave_one_row_for_each_stream_and_kind(
     for number in range(20):
         engine.append(tenant, f"s{number % 2}", [said(str(at)) for at in range(50)])
         drain(engine)
-    with database.read() as unit:
+    with database.read(tenant) as unit:
         rows = unit.execute(sa.text("SELECT kind, stream FROM work WHERE tenant = :tenant"), {"tenant": tenant})
         assert len(rows.fetchall()) == 2
 
@@ -111,7 +111,7 @@ def test_a_pause_after_a_failure_is_kept_by_those_who_wait_too(engine: Engine, d
     stream = stream_of(database, tenant)
     held = claimed(database, tenant, stream)
     assert held is not None
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         assert work.fail(unit, held, {"message": "not now"}, park=False)
     change(database, tenant, "due_at = due_at + 20000000")
     assert claimed(database, tenant, stream, patience=0) is None
@@ -126,10 +126,10 @@ def test_attempts_count_from_the_last_progress(engine: Engine, database: Databas
     for _ in range(work.MAX_ATTEMPTS):
         held = claimed(database, tenant, stream, patience=0)
     assert held is not None
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         assert work.keep(unit, held, 0)
     assert status(database, tenant, stream)["attempts"] == work.MAX_ATTEMPTS
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         assert work.keep(unit, held, 1)
     assert status(database, tenant, stream)["attempts"] == 1
 
@@ -151,7 +151,7 @@ def test_a_clock_that_goes_forward_a_day_lets_nothing_happen_twice(
     assert slow is not None
     change(database, tenant, "due_at = due_at - 86400000000")
     drain(engine)
-    with database.write() as unit:
+    with database.write(tenant) as unit:
         assert work.settle(unit, slow, 1) is None
     assert engine.verify(tenant)["ok"]
 
@@ -182,7 +182,7 @@ def test_the_pause_doubles_up_to_a_minute(engine: Engine, database: Database, te
     for seconds in (1, 2, 4, 8, 16, 32, 60, 60):
         held = claimed(database, tenant, stream, patience=0)
         assert held is not None
-        with database.write() as unit:
+        with database.write(tenant) as unit:
             before = unit.now()
             assert work.fail(unit, held, {"message": "not now"}, park=False)
             after = unit.now()

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from domain.errors import StoreUnavailable
 from workers.engine import Deps, Engine
-from workers.store import Database, migrate
+from workers.store import EVERY, Database, migrate
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,7 +21,7 @@ def test_tables_in_the_code_are_those_the_migrations_make() -> None:
 def test_a_store_goes_up_down_and_up_again(database_url: str) -> None:
     migrate.upgrade(database_url)
     migrate.downgrade(database_url)
-    with Database(database_url).read() as unit:
+    with Database(database_url).read(EVERY) as unit:
         left = set(sa.inspect(unit.connection).get_table_names())
     migrate.upgrade(database_url)
     assert left <= {"alembic_version"}
@@ -52,7 +52,7 @@ def test_f64_three_processes_migrate_at_once(database_url: str) -> None:
 
 def test_f65_every_constraint_and_index_has_a_name(database_url: str) -> None:
     migrate.upgrade(database_url)
-    with Database(database_url).read() as unit:
+    with Database(database_url).read(EVERY) as unit:
         inspector = sa.inspect(unit.connection)
         tables = [name for name in inspector.get_table_names() if name != "alembic_version"]
         keys = {name: inspector.get_pk_constraint(name) for name in tables}

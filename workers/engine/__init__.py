@@ -145,6 +145,6 @@ class Engine:
         return verify.verify(self.deps, tenant, session, progress)
 
     def _at(self, tenant: str, stream_id: str, handler: Callable[[Deps, str, int], Outcome]) -> Outcome:
-        with self.deps.database.read() as unit:
+        with self.deps.database.read(tenant) as unit:
             row = streams.get(unit, tenant, stream_id)
         return handler(self.deps, tenant, row.number) if row else Outcome.IDLE

@@ -57,7 +57,7 @@ def _write(
     may_loosen: bool,
 ) -> "_Batch":  # fmt: skip
     faults.point("append.began")
-    with deps.database.write() as unit:
+    with deps.database.write(tenant) as unit:
         batch = _Batch(unit, tenant, session, deps.clock.now(), may_loosen)
         if batch.sort(incoming, expected) and seen is not None and seen != batch.home.head:
             raise _Moved

@@ -51,7 +51,7 @@ def compile_session(
     deps: Deps, tenant: str, stream: int, *, upto: int | None = None, patience: float | None = None
 ) -> Outcome:
     """Claim the session's compile work and run its jobs in order; errors are recorded in the jobs, not raised."""
-    with deps.database.write() as unit:
+    with deps.database.write(tenant) as unit:
         claimed = work.claim(unit, tenant, stream, "compile", patience=micro(patience), lease=deps.lease)
     if claimed is None:
         return Outcome.IDLE
@@ -95,10 +95,10 @@ def _drain(deps: Deps, claimed: Claim, upto: int | None) -> Outcome:
     until = time.monotonic() + YIELD_AFTER
     done = claimed.done_seq
     while True:
-        with deps.database.read() as unit:
+        with deps.database.read(claimed.tenant) as unit:
             job = jobs.following(unit, claimed.tenant, claimed.stream, done)
         if job is None:
-            with deps.database.write() as unit:
+            with deps.database.write(claimed.tenant) as unit:
                 return settle(unit, claimed, done)
         pause = time.monotonic() > until or (upto is not None and job.number >= upto)
         last = pause or job.number >= claimed.wanted_seq
@@ -138,14 +138,14 @@ def _told(error: PromptctxError) -> Json:
 
 
 def _stored_answer(deps: Deps, job: JobRow) -> str | None:
-    with deps.database.read() as unit:
+    with deps.database.read(job.tenant) as unit:
         return snapshots.id_by_key(unit, job.tenant, job.stream, job.key)
 
 
 def _compile(deps: Deps, job: JobRow) -> _Compiled:
     request = parse_request(job.request)
     pins = Pins(job.tenant, request, job.heads, job.as_of)
-    with deps.database.read() as unit:
+    with deps.database.read(job.tenant) as unit:
         parent = jobs.prompt_before(unit, job)
         data = snapshots.layout(unit, job.tenant, job.stream, parent) if parent else None
     before = Layout.load(data) if data is not None else None
@@ -168,7 +168,7 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
 
 def _holding(deps: Deps, job: JobRow, parent: str | None, loaded: Loaded) -> tuple[str | None, Layout | None]:
     """The newest prompt before this one whose layout a rollback or an erasure left in force, and that layout."""
-    with deps.database.read() as unit:
+    with deps.database.read(job.tenant) as unit:
         while parent is not None:
             row = snapshots.get(unit, job.tenant, parent)
             data = snapshots.layout(unit, job.tenant, job.stream, parent)
@@ -184,7 +184,7 @@ def _store(
 ) -> Outcome:  # fmt: skip
     now = deps.clock.now()
     faults.point("compile.compiled")
-    with deps.database.write() as unit:
+    with deps.database.write(claimed.tenant) as unit:
         outcome = (settle if last else keep)(unit, claimed, job.number)
         faults.point("compile.after_lease")
         if compiled is not None:

@@ -94,7 +94,7 @@ def load(deps: Deps, pins: Pins, reach: Reach, *, from_log: bool = False) -> Loa
     if not from_log:
         _catch_up(deps, pins)
     while True:
-        with deps.database.read() as unit:
+        with deps.database.read(pins.tenant) as unit:
             reading = _Reading(deps, unit, pins, from_log)
             session = reading.state(pins.heads["session"])
             tokenizer = pins.tokenizer or _tokenizer(deps, pins.request, session.state)
@@ -103,14 +103,14 @@ def load(deps: Deps, pins: Pins, reach: Reach, *, from_log: bool = False) -> Loa
             ahead = counts.count_ahead(unit, pins.tenant, session.number, checkpoint, count) if checkpoint else None
             if checkpoint is None or ahead is None:
                 return _loaded(reading, session, count, tokenizer, reach)
-        with deps.database.write() as unit:
+        with deps.database.write(pins.tenant) as unit:
             counts.store(unit, pins.tenant, session.number, checkpoint, ahead)
 
 
 def states(deps: Deps, pins: Pins) -> list[ContextState]:
     """The states alone: session, subject, tenant, then the parents."""
     _catch_up(deps, pins)
-    with deps.database.read() as unit:
+    with deps.database.read(pins.tenant) as unit:
         reading = _Reading(deps, unit, pins, from_log=False)
         return [reading.state(head).state for head in _heads(pins)]
 
@@ -125,7 +125,7 @@ def erased_since(unit: Unit, tenant: str, loaded: Loaded) -> bool:
 
 
 def _catch_up(deps: Deps, pins: Pins) -> None:
-    with deps.database.read() as unit:
+    with deps.database.read(pins.tenant) as unit:
         rows = _rows(unit, pins)
     for head in _heads(pins):
         if head["seq"]:

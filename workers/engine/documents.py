@@ -47,7 +47,7 @@ def put(
     event = {"kind": "document.attached", "event_id": _event_id(tenant, session, payload, before), "payload": payload}
     receipt = append.append(deps, tenant, session, [event], trusted=True)["events"][0]
     row = DocumentRow(document_id, name, size, len(found), receipt["seq"], about)
-    with deps.database.write() as unit:
+    with deps.database.write(tenant) as unit:
         home = session_row(unit, tenant, session)
         documents.put(unit, tenant, home.number, row)
     return _shown(row)
@@ -57,7 +57,7 @@ def get(deps: Deps, tenant: str, session: str, document_id: str, start: int = 0,
     """A slice by characters. Raises UnknownDocument."""
     if start < 0 or (end is not None and end < start):
         raise InvalidRequest("from, to: character offsets, from 0 on and in order.", path="from")
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         home = session_row(unit, tenant, session)
         row = documents.get(unit, tenant, home.number, checked_name(document_id, "document"))
         if row is None:
@@ -66,7 +66,7 @@ def get(deps: Deps, tenant: str, session: str, document_id: str, start: int = 0,
 
 
 def _stored(deps: Deps, tenant: str, session: str, document_id: str) -> DocumentRow | None:
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         home = streams.get(unit, tenant, f"session/{session}")
         return documents.get(unit, tenant, home.number, document_id) if home else None
 
@@ -113,7 +113,7 @@ def _write_blocks(deps: Deps, tenant: str, name: bytes, text: str) -> None:
     starts = range(0, max(1, len(text)), BLOCK)
     for at in range(0, len(starts), AT_ONCE):
         packed = [documents.packed_block(text[start : start + BLOCK]) for start in starts[at : at + AT_ONCE]]
-        with deps.database.write() as unit:
+        with deps.database.write(tenant) as unit:
             documents.put_blocks(unit, tenant, name, at, packed)
 
 

@@ -18,7 +18,7 @@ logger = structlog.get_logger(__name__)
 def dump(deps: Deps, tenant: str, prompt_id: str) -> Json:
     """The prompt as it was sent, its neutral messages, and its layout. Raises UnknownSnapshot, SnapshotRedacted."""
     row, _, body = find(deps, tenant, prompt_id)
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         layout = snapshots.layout(unit, tenant, row.stream, row.id)
     shown = prompt(deps, tenant, prompt_id)
     return {**shown, "messages": body["messages"], "tools": body["tools"], "layout": layout}
@@ -56,7 +56,7 @@ def forget_files(deps: Deps, tenant: str, erased: Iterable[str]) -> None:
 
 def _place(deps: Deps, tenant: str, prompt_id: str) -> tuple[bool, str, int]:
     """Whether the prompt was erased, its session, its version."""
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         row = snapshots.get(unit, tenant, prompt_id)
         home = streams.by_number(unit, tenant, row.stream) if row else None
     assert row is not None

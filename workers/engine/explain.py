@@ -34,7 +34,7 @@ def diff(deps: Deps, tenant: str, before: str, after: str | None, changes: Chang
     old, new = sides.stored(row, body), sides.stored(other, later)
     if changes:
         new = sides.again(replay.WHAT_IF, later, recompile.changed(deps, tenant, other, later, changes))
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         told = sides.chronicle(unit, tenant, [body, later], [*old.shown, *new.shown])
     return differences(old, new, Because(old, new, told))
 
@@ -43,7 +43,7 @@ def blame(deps: Deps, tenant: str, prompt: str, text: str | None) -> Json:
     """Each line of a prompt with the events that made it; only those with a text, if one is given."""
     row, session, body = prompts.find(deps, tenant, prompt)
     side = sides.stored(row, body)
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         told = sides.chronicle(unit, tenant, [body], side.shown)
     return {"prompt": row.id, "session": session, "version": row.version, "lines": blamed(side, told, text)}
 
@@ -56,7 +56,7 @@ def why(deps: Deps, tenant: str, prompt: str, event: str, *, verify: bool = Fals
     what would have kept it, and says the budget or setting with which it did."""
     row, session, body = prompts.find(deps, tenant, prompt)
     side = sides.stored(row, body)
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         told, about = _named(unit, tenant, body, event)
         newer = _newer(unit, tenant, body, told)
     found = verdict(told, side, newer).dump()
@@ -116,7 +116,7 @@ def _decided(deps: Deps, tenant: str, session: str, body: Json, seq: int) -> Jso
     parent = body["inputs"]["parent_layout"]
     found: Json | None = None
     while parent:
-        with deps.database.read() as unit:
+        with deps.database.read(tenant) as unit:
             row = snapshots.get(unit, tenant, parent)
             held = snapshots.body(unit, row) if row else None
         if row is None or held is None:
@@ -215,7 +215,7 @@ def provenance(deps: Deps, tenant: str, prompt: str, line: int | None) -> Json:
     """The summaries of a prompt, line by line, down to the originals: which events each stands for, and their texts."""
     row, session, body = prompts.find(deps, tenant, prompt)
     side = sides.stored(row, body)
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         told = sides.chronicle(unit, tenant, [body], side.shown)
         rows = [one for one in blamed(side, told) if one["zone"] == "summary" and one["events"]]
         chosen = [one for one in rows if line is None or one["line"] == line]
@@ -246,7 +246,7 @@ def _originals(unit: Unit, tenant: str, body: Json, events: Json) -> dict[str, J
 
 def anchors(deps: Deps, tenant: str, session: str) -> Json:
     """Every instruction of the session with what it changed against the one in force before it."""
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         home = session_row(unit, tenant, session)
         headers = list(log.headers(unit, tenant, home.number, home.head))
         seqs = [header.seq for header in headers if header.kind == "instruction.set"]

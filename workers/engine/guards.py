@@ -33,7 +33,7 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
     """Raises Forbidden or TooManyPins; else the session's seq that was looked at, None if no look was needed."""
     if not any(_needs_look(one, may_loosen) for one in incoming):
         return None
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         home = streams.get(unit, tenant, f"session/{session}")
         known = log.known(unit, tenant, [f"session/{session}"], [one.event.key for one in incoming])
     new = [one for one in incoming if one.event.key not in known and one.place == "session"]
@@ -82,6 +82,6 @@ def _as_event(one: Incoming, seq: int) -> Event:
 
 
 def _state(deps: Deps, tenant: str, stream: int, wanted: Lookups) -> tuple[ContextState, int]:
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         checkpoint = models.checkpoint(unit, tenant, stream)
         return models.load(unit, tenant, stream, checkpoint.generation, wanted), checkpoint.seq

@@ -79,5 +79,5 @@ def keep(unit: Unit, claimed: Claim, done: int) -> Outcome:
 
 
 def _record(deps: Deps, claimed: Claim, error: dict[str, Any], *, park: bool) -> None:
-    with deps.database.write() as unit:
+    with deps.database.write(claimed.tenant) as unit:
         work.fail(unit, claimed, error, park=park)

@@ -38,7 +38,7 @@ class _Batch:
 
 def project(deps: Deps, tenant: str, stream: int, *, patience: float | None = None) -> Outcome:
     """Claim the stream and fold what is new. Errors are recorded in the work row, not raised."""
-    with deps.database.write() as unit:
+    with deps.database.write(tenant) as unit:
         claimed = work.claim(unit, tenant, stream, "project", patience=micro(patience), lease=deps.lease)
     if claimed is None:
         return Outcome.IDLE
@@ -55,7 +55,7 @@ def catch_up(deps: Deps, tenant: str, stream: int, seq: int, timeout: float = 30
     started = time.monotonic()
     while True:
         mark = deps.signals.mark()
-        with deps.database.read() as unit:
+        with deps.database.read(tenant) as unit:
             if models.checkpoint(unit, tenant, stream).seq >= seq:
                 return
         waited = time.monotonic() - started
@@ -67,7 +67,7 @@ def catch_up(deps: Deps, tenant: str, stream: int, seq: int, timeout: float = 30
 
 
 def _refuse_parked(deps: Deps, tenant: str, stream: int) -> None:
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         row = work.status(unit, tenant, stream, "project")
     if row is not None and row["parked"]:
         error = row["last_error"] or {}
@@ -80,7 +80,7 @@ def _refuse_parked(deps: Deps, tenant: str, stream: int) -> None:
 def _drain(deps: Deps, claimed: Claim) -> Outcome:
     until = time.monotonic() + YIELD_AFTER
     while True:
-        with deps.database.read() as unit:
+        with deps.database.read(claimed.tenant) as unit:
             batch = _read(deps, unit, claimed)
         faults.point("project.read")
         if batch.refolds:
@@ -123,7 +123,7 @@ def _write(deps: Deps, claimed: Claim, batch: _Batch, *, last: bool) -> Outcome:
         raise
     faults.point("project.folded")
     head = events[-1].seq if events else checkpoint.seq
-    with deps.database.write() as unit:
+    with deps.database.write(claimed.tenant) as unit:
         if last and len(events) == BATCH:
             # It yields before the end, and a row that waited was not told how far that is.
             work.want(unit, tenant, stream, "project", streams.head(unit, tenant, stream))
@@ -149,7 +149,7 @@ def _write_before(deps: Deps, claimed: Claim, batch: _Batch, poison: Parked) -> 
     good = [event for event in batch.events if event.seq < (poison.seq or 0)]
     if not good:
         return
-    with deps.database.read() as unit:
+    with deps.database.read(claimed.tenant) as unit:
         checkpoint = batch.checkpoint
         state = models.load(unit, claimed.tenant, claimed.stream, checkpoint.generation, lookups(good))
     _write(deps, claimed, _Batch(checkpoint, good, state, refolds=False), last=False)

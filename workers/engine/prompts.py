@@ -99,7 +99,7 @@ def said(messages: Iterable[Message]) -> dict[str, Said]:
 def listing(deps: Deps, tenant: str, session: str, limit: int, after: str | None) -> Json:
     """The prompts of a session, newest first; `next` is an opaque cursor."""
     size = page_size(limit)
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         home = session_row(unit, tenant, session)
         found = snapshots.listing(unit, tenant, home.number, size + 1, cursor(after))
     page = found[:size]
@@ -122,7 +122,7 @@ def _listed(row: SnapshotRow) -> Json:
 def find(deps: Deps, tenant: str, prompt_id: str) -> tuple[SnapshotRow, str, Json]:
     """The snapshot, the name of its session, and its body; it is named by id or as `SESSION@VERSION`. Raises
     UnknownSnapshot and SnapshotRedacted."""
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         row = snapshots.get(unit, tenant, prompt_id) if is_uuid(prompt_id) else _by_version(unit, tenant, prompt_id)
         home = streams.by_number(unit, tenant, row.stream) if row else None
         body = snapshots.body(unit, row) if row else None

@@ -47,7 +47,7 @@ def related(unit: Unit, home: StreamRow, place: str) -> StreamRow | None:
 def events(deps: Deps, tenant: str, session: str, stream: str, after: int, limit: int) -> Json:
     """A page of a stream; `next` is what `after` must be for the one that follows."""
     size = page_size(limit)
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         row = related(unit, session_row(unit, tenant, session), stream)
         found = log.after(unit, tenant, row.number, max(0, after), size) if row else []
     head = row.head if row else 0
@@ -76,7 +76,7 @@ def shown(event: StoredEvent) -> Json:
 def sessions(deps: Deps, tenant: str, limit: int, after: str | None) -> Json:
     """Newest first; `next` is an opaque cursor."""
     size = page_size(limit)
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         found = streams.listing(unit, tenant, "session", size + 1, cursor(after))
     page = found[:size]
     return {"sessions": list(map(_listed, page)), "next": str(page[-1].number) if len(found) > size else None}

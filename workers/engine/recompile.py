@@ -94,7 +94,7 @@ def _parent(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Layout | N
     parent = body["inputs"]["parent_layout"]
     if not parent:
         return None
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         layout = snapshots.layout(unit, tenant, row.stream, parent)
     return Layout.load(layout) if layout is not None else None
 

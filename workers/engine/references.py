@@ -57,7 +57,7 @@ def _event_text(deps: Deps, tenant: str, session: str, reference_id: str) -> str
     found = _OF_EVENT.fullmatch(reference_id)
     if found is None:
         return None
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         home = session_row(unit, tenant, session)
         stored = log.at(unit, tenant, home.number, [int(found[1])])
     payload = log.fact(stored[0]).payload if stored else None

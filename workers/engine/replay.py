@@ -32,7 +32,7 @@ def replay_all(
 ) -> Json:
     """A page of verdicts: the versions of one session from `first` to `last`, or of all sessions. `next` goes on."""
     size = page_size(limit)
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         stream = session_row(unit, tenant, session).number if session is not None else None
         rows = snapshots.rising(unit, tenant, stream, first, last, size + 1, _mark(after))
     verdicts = [_told(deps, tenant, row) for row in rows[:size]]
@@ -55,7 +55,7 @@ def _told(deps: Deps, tenant: str, row: SnapshotRow) -> Json:
     try:
         row, session, body = prompts.find(deps, tenant, row.id)
     except SnapshotRedacted as erased:
-        with deps.database.read() as unit:
+        with deps.database.read(tenant) as unit:
             home = streams.by_number(unit, tenant, row.stream)
         told = {"prompt": row.id, "session": home.name if home else None, "version": row.version}
         return {**told, "verdict": "redacted", "identical": None, "cause": erased.message}
@@ -91,7 +91,7 @@ def _difference(deps: Deps, tenant: str, row: SnapshotRow, body: Json, made: Aga
     changes, zones = _diffed(deps, tenant, body, old, new) if new else ([], [])
     if new and (found := first_segment(old.segments, new.segments)):
         place |= found
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         erased = _erased(unit, tenant, row, body["inputs"])
     tampered = content_hash(body["payload"]) != row.content_hash
     why = cause(Findings(erased, tampered, _changed(body, new), zones))
@@ -99,7 +99,7 @@ def _difference(deps: Deps, tenant: str, row: SnapshotRow, body: Json, made: Aga
 
 
 def _diffed(deps: Deps, tenant: str, body: Json, old: Side, new: Side) -> tuple[list[Json], Sequence[str]]:
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         told = sides.chronicle(unit, tenant, [body], [*old.shown, *new.shown])
     found = diff(old, new, Because(old, new, told))["changes"]
     return found, list(dict.fromkeys(one["zone"] for one in found))
@@ -139,7 +139,7 @@ def what_if(deps: Deps, tenant: str, prompt_id: str, changes: Changes) -> Json:
     row, session, body = prompts.find(deps, tenant, prompt_id)
     made = recompile.changed(deps, tenant, row, body, changes)
     old, new = sides.stored(row, body), sides.again(WHAT_IF, body, made)
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         told = sides.chronicle(unit, tenant, [body], [*old.shown, *new.shown])
     return {
         "prompt": row.id, "session": session, "version": row.version,
@@ -158,7 +158,7 @@ def rows_of(deps: Deps, tenant: str, session: str, size: int = 200) -> Iterator[
     """All versions of a session, oldest first."""
     after: tuple[int, int] | None = None
     while True:
-        with deps.database.read() as unit:
+        with deps.database.read(tenant) as unit:
             stream = session_row(unit, tenant, session).number
             rows = snapshots.rising(unit, tenant, stream, 1, None, size, after)
         yield from rows

@@ -65,7 +65,7 @@ def _number(value: Any, path: str, *, whole: bool = False) -> float:
 def request_prompt(deps: Deps, tenant: str, session: str, body: Any, *, ring: bool = True) -> Json:
     """The job of the request, pinned: whatever is appended from now on does not change what it gives."""
     asked = read_body(body)
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         home = session_row(unit, tenant, session)
         if asked.min_seq > home.head:
             raise InvalidRequest(
@@ -147,7 +147,7 @@ def _with_defaults(deps: Deps, home: StreamRow, request: CompileRequest) -> Comp
 
 def _queue(deps: Deps, row: JobRow) -> JobRow:
     """Give the job its number and its predecessor: the newest request of the same view before it."""
-    with deps.database.write() as unit:
+    with deps.database.write(row.tenant) as unit:
         # The counter's row is held from here on, so numbers and predecessors agree.
         number = work.want_next(unit, row.tenant, row.stream, "compile")
         faults.point("request.after_number")
@@ -162,7 +162,7 @@ def _queue(deps: Deps, row: JobRow) -> JobRow:
 def job(deps: Deps, tenant: str, job_id: str) -> Json:
     row, session = find(deps, tenant, job_id)
     if row.finished_at is None:
-        with deps.database.read() as unit:
+        with deps.database.read(tenant) as unit:
             status = work.status(unit, tenant, row.stream, "compile")
         if status and status["leased"] and status["done_seq"] == row.number - 1:
             return {**shown(row, session), "status": "running"}
@@ -171,7 +171,7 @@ def job(deps: Deps, tenant: str, job_id: str) -> Json:
 
 def find(deps: Deps, tenant: str, job_id: str) -> tuple[JobRow, str]:
     """The job and the name of its session. Raises UnknownJob."""
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         row = jobs.get(unit, tenant, job_id) if is_uuid(job_id) else None
         home = streams.by_number(unit, tenant, row.stream) if row else None
     if row is None or home is None:

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 def state(deps: Deps, tenant: str, session: str) -> Json:
     """The session as it is at its head, with everything appended so far."""
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         home = session_row(unit, tenant, session)
         pinned = requests.pin(unit, home)
     states = contexts.states(deps, Pins(tenant, requests.read_body({}).request, pinned.heads, pinned.newest))

@@ -45,7 +45,7 @@ class _Gathered:
 
 
 def stats(deps: Deps, tenant: str, session: str) -> Json:
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         home = session_row(unit, tenant, session)
     gathered = _Gathered(MOST_PROMPTS)
     _look_at(deps, home, gathered)
@@ -66,7 +66,7 @@ def stats_of_all(deps: Deps, tenant: str) -> Json:
 def _sessions(deps: Deps, tenant: str) -> Iterator[StreamRow]:
     below = None
     while True:
-        with deps.database.read() as unit:
+        with deps.database.read(tenant) as unit:
             page = streams.listing(unit, tenant, "session", PAGE, below)
         yield from page
         if len(page) < PAGE:
@@ -89,7 +89,7 @@ def _messages(deps: Deps, home: StreamRow, gathered: _Gathered) -> None:
     """In one read unit, since a rollback puts other rows in the place of these. What is counted is kept, as a compile
     would keep it."""
     while True:
-        with deps.database.read() as unit:
+        with deps.database.read(home.tenant) as unit:
             checkpoint = models.checkpoint(unit, home.tenant, home.number)
             info = models.load(unit, home.tenant, home.number, checkpoint.generation).one("session") or SessionInfo()
             count = _counter(deps, info)
@@ -102,7 +102,7 @@ def _messages(deps: Deps, home: StreamRow, gathered: _Gathered) -> None:
                     if one.output is not None:
                         gathered.seen.output(one.output, window)
                 return
-        with deps.database.write() as unit:
+        with deps.database.write(home.tenant) as unit:
             counts.store(unit, home.tenant, home.number, checkpoint, ahead)
 
 
@@ -128,7 +128,7 @@ def _prompts(deps: Deps, home: StreamRow, gathered: _Gathered) -> None:
     below: int | None = None
     most = min(MOST_PROMPTS, gathered.left)
     while most > 0:
-        with deps.database.read() as unit:
+        with deps.database.read(home.tenant) as unit:
             page = snapshots.listing(unit, home.tenant, home.number, min(PAGE, most), below)
             for row in page:
                 body = snapshots.body(unit, row)

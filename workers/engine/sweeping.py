@@ -10,7 +10,7 @@ from workers.engine.deps import Deps
 from workers.engine.leases import Outcome
 from workers.engine.project import project
 from workers.engine.reading import PLACES, related, session_row
-from workers.store import migrate, work
+from workers.store import EVERY, migrate, work
 
 Json = dict[str, Any]
 
@@ -32,7 +32,7 @@ def sweep(deps: Deps, limit: int = 100, kinds: Sequence[str] = work.KINDS) -> in
 
 
 def due(deps: Deps, limit: int, kinds: Sequence[str] = work.KINDS) -> list[work.Due]:
-    with deps.database.read() as unit:
+    with deps.database.read(EVERY) as unit:
         return work.due(unit, limit, [kind for kind in kinds if kind in HANDLERS], lease=deps.lease)
 
 
@@ -44,7 +44,7 @@ def run(deps: Deps, tenant: str, stream: int, kind: str) -> bool:
 
 def health(deps: Deps) -> Json:
     """Progress, not liveness: work that is due for long means that nobody works."""
-    with deps.database.read() as unit:
+    with deps.database.read(EVERY) as unit:
         revision = migrate.revision(unit.connection)
         ready = revision == migrate.newest()
         seen = work.overview(unit) if ready else work.Overview(0, 0, 0.0)
@@ -68,7 +68,7 @@ def _counted(seen: work.Overview) -> Json:
 
 def backlog(deps: Deps, tenant: str, limit: int = 100) -> Json:
     """What waits in a tenant, and what is parked, with the error that stopped it."""
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         seen, found = work.overview(unit, tenant), work.parked(unit, limit, tenant)
     shown = [
         {
@@ -87,10 +87,10 @@ def retry(deps: Deps, tenant: str | None, session: str | None = None) -> int:
     """Take parked work up again: of all tenants, of one, or of one session and what it writes to; how much it was."""
     chosen: list[int | None] = [None]
     if tenant is not None and session is not None:
-        with deps.database.read() as unit:
+        with deps.database.read(tenant) as unit:
             home = session_row(unit, tenant, session)
             chosen = [row.number for place in PLACES if (row := related(unit, home, place)) is not None]
-    with deps.database.write() as unit:
+    with deps.database.write(EVERY) as unit:
         freed = [one for stream in chosen for one in work.unpark(unit, tenant, stream)]
     for one in freed:
         deps.dispatcher.ring(one.tenant, one.stream, one.kind)

@@ -9,7 +9,7 @@ from workers.engine.deps import Deps
 from workers.engine.folds import fold_log
 from workers.engine.project import catch_up
 from workers.engine.reading import PLACES, related, session_row
-from workers.store import log, models, streams
+from workers.store import EVERY, log, models, streams
 from workers.store.streams import StreamRow
 
 Json = dict[str, Any]
@@ -33,14 +33,14 @@ def verify(
 
 def _rows(deps: Deps, tenant: str | None, session: str | None) -> Iterator[StreamRow]:
     if tenant is not None and session is not None:
-        with deps.database.read() as unit:
+        with deps.database.read(tenant) as unit:
             home = session_row(unit, tenant, session)
             found = [related(unit, home, place) for place in PLACES]
         yield from (row for row in found if row is not None)
         return
     at = 0
     while True:
-        with deps.database.read() as unit:
+        with deps.database.read(EVERY) as unit:
             page = streams.every(unit, at, 100)
         if not page:
             return
@@ -52,7 +52,7 @@ def _chain(deps: Deps, row: StreamRow, progress: Callable[[int], None] | None) -
     """Reads up to the head that `row` has; what came after it is the next run's."""
     seq, digest = 0, GENESIS
     while seq < row.head:
-        with deps.database.read() as unit:
+        with deps.database.read(row.tenant) as unit:
             found = log.after(unit, row.tenant, row.number, seq, PAGE, upto=row.head)
         if not found:
             return f"seq {seq + 1} is missing"
@@ -71,7 +71,7 @@ def _tables(deps: Deps, row: StreamRow) -> str | None:
         catch_up(deps, row.tenant, row.number, row.head)
     except StoreUnavailable as parked:
         return parked.message
-    with deps.database.read() as unit:
+    with deps.database.read(row.tenant) as unit:
         checkpoint = models.checkpoint(unit, row.tenant, row.number)
         held = models.load_all(unit, row.tenant, row.number, checkpoint.generation)
         folded = fold_log(unit, row.tenant, row.number, checkpoint.seq)

@@ -1,5 +1,7 @@
 """Connections and transactions: one write unit or one read unit at a time, on SQLite and on PostgreSQL.
 
+Each unit is of one tenant, and PostgreSQL shows it no other's rows (`workers.store.walls`).
+
 A write unit on SQLite begins with BEGIN IMMEDIATE: a deferred one that reads first fails at once with SQLITE_BUSY when
 another process wrote meanwhile, whatever the busy timeout. A read unit sees one snapshot.
 """
@@ -19,8 +21,14 @@ from sqlalchemy import event, exc
 from sqlalchemy.dialects import postgresql, sqlite
 
 from domain.errors import InvalidRequest, StoreUnavailable
+from workers.store import postgresql as server
 
 DialectName = Literal["sqlite", "postgresql"]
+
+EVERY = "*"
+"""Stands for all tenants in what looks for work or checks the store; it is no tenant's name. On PostgreSQL such a unit
+sees which streams there are and what work waits, never what anyone wrote."""
+
 Params = Mapping[str, Any]
 
 _DIALECTS: Mapping[DialectName, Callable[[], sa.Dialect]] = {
@@ -181,10 +189,12 @@ _NOW = Prepared(lambda dialect: sa.select(now_sql(dialect)))
 class Database:
     """The engines of one URL, made anew in each process: a connection must not be used across a fork."""
 
-    def __init__(self, url: str, synchronous: str = "NORMAL") -> None:
+    def __init__(self, url: str, synchronous: str = "NORMAL", connections: int = 20) -> None:
+        """`connections` is the most that a process opens at a time to PostgreSQL; further units wait for one."""
         self.url = sa.make_url(url)
         self.dialect: DialectName = _dialect_name(self.url)
-        self.synchronous = synchronous
+        self.synchronous, self.connections = synchronous, connections
+        self._role: str | None = None
         self._pid = -1
         self._engines: tuple[sa.Engine, sa.Engine] | None = None
         self._local = threading.local()
@@ -192,33 +202,46 @@ class Database:
         self._outages: tuple[type[Exception], ...] = (exc.OperationalError, exc.InterfaceError)
 
     @contextmanager
-    def write(self) -> Iterator[Unit]:
-        """Commits at the end, rolls back on any error."""
-        with self._file_unit(0) if self.dialect == "sqlite" else self._server_unit(0) as unit:
+    def write(self, tenant: str) -> Iterator[Unit]:
+        """A unit of this tenant. Commits at the end, rolls back on any error."""
+        with self._file_unit(0) if self.dialect == "sqlite" else self._server_unit(tenant, reading=False) as unit:
             yield unit
 
     @contextmanager
-    def read(self) -> Iterator[Unit]:
-        """Sees one state of the store throughout."""
-        with self._file_unit(1) if self.dialect == "sqlite" else self._server_unit(1) as unit:
+    def read(self, tenant: str) -> Iterator[Unit]:
+        """A unit of this tenant that sees one state of the store throughout."""
+        with self._file_unit(1) if self.dialect == "sqlite" else self._server_unit(tenant, reading=True) as unit:
             yield unit
 
     @contextmanager
-    def _server_unit(self, which: int) -> Iterator[Unit]:
-        engine = self.engines()[which]
-        try:
-            connection = engine.connect()
-        except exc.OperationalError as error:
-            raise _unavailable(error) from error
-        with connection:
+    def _server_unit(self, tenant: str, *, reading: bool) -> Iterator[Unit]:
+        with self._connection() as connection:
             try:
                 with connection.begin():
-                    yield Unit(connection, self.dialect)
+                    if self._role is None:
+                        self._role = server.role_of(connection)
+                    unit = Unit(connection, self.dialect)
+                    unit.driver.execute(server.begin(tenant, self._role, reading=reading))
+                    yield unit
             except self._outages as error:
                 # The driver's own errors pass SQLAlchemy by: the whole pool may be dead, so begin it anew.
                 connection.invalidate()
-                engine.dispose()
+                self.engines()[0].dispose()
                 raise _unavailable(error) from error
+
+    @contextmanager
+    def _connection(self) -> Iterator[sa.Connection]:
+        try:
+            connection = self.engines()[0].connect()
+        except exc.TimeoutError:
+            raise StoreUnavailable(
+                f"All {self.connections} connections to the database are busy; try again, or give the process more with"
+                " PROMPTCTX_DATABASE_CONNECTIONS."
+            ) from None
+        except exc.OperationalError as error:
+            raise _unavailable(error) from error
+        with connection:
+            yield connection
 
     @contextmanager
     def _file_unit(self, which: int) -> Iterator[Unit]:
@@ -261,9 +284,8 @@ class Database:
         self._rows += rows
         if self._rows >= self._counted_at:
             self._counted_at = self._rows * 1.3 + 500
-            connection = self.engines()[0].connect().execution_options(isolation_level="AUTOCOMMIT")
-            with connection, contextlib.suppress(exc.DBAPIError):
-                connection.exec_driver_sql("ANALYZE events, messages, message_tokens, rows, streams")
+            with contextlib.suppress(StoreUnavailable, exc.DBAPIError), self.write(EVERY) as unit:
+                unit.execute(sa.select(sa.func.promptctx_count_rows()))
 
     def engines(self) -> tuple[sa.Engine, sa.Engine]:
         """The engine for writing and the one for reading, of this process."""
@@ -286,9 +308,8 @@ class Database:
 
     def _create(self) -> tuple[sa.Engine, sa.Engine]:
         if self.dialect == "postgresql":
-            engine = _postgresql(self.url)
-            reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            return engine, reading
+            engine = server.create(self.url, self.connections)
+            return engine, engine
         return _sqlite(self.url, self.synchronous, _BEGIN[0]), _sqlite(self.url, self.synchronous, _BEGIN[1])
 
 
@@ -317,24 +338,6 @@ def _dialect_name(url: sa.URL) -> DialectName:
 def _unavailable(error: Exception) -> StoreUnavailable:
     reason = str(getattr(error, "orig", None) or error).strip().splitlines()
     return StoreUnavailable(f"The database does not answer: {reason[0] if reason else type(error).__name__}.")
-
-
-def _postgresql(url: sa.URL) -> sa.Engine:
-    if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")
-    return sa.create_engine(
-        url,
-        isolation_level="READ COMMITTED",
-        pool_size=5,
-        max_overflow=15,
-        pool_recycle=1800,
-        connect_args={
-            "connect_timeout": 5,
-            "application_name": "promptctx",
-            # A client that hangs inside a transaction must not hold its locks for ever.
-            "options": "-c idle_in_transaction_session_timeout=60000 -c lock_timeout=30000",
-        },
-    )
 
 
 def _sqlite(url: sa.URL, synchronous: str, begin: str) -> sa.Engine:

@@ -1,7 +1,7 @@
 """Migrations under a lock. Workers check and never migrate; `migrate`, `up` and embedded use do."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -13,12 +13,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import exc
 
 from domain.errors import StoreUnavailable
-from workers.store.database import Database
+from workers.store import walls
+from workers.store.database import EVERY, Database
 from workers.store.tables import metadata
 
 ROOT = Path(__file__).resolve().parents[2]
+LOCK_SECONDS = 10.0
 _LOCK = 7_237_817_104  # any number, the same for all who migrate this schema
 
 
@@ -39,7 +42,7 @@ def current(url: str) -> str | None:
     """The revision that the store is at; None when it has never been migrated."""
     database = Database(url)
     try:
-        with database.read() as unit:
+        with database.read(EVERY) as unit:
             return revision(unit.connection)
     finally:
         database.dispose()
@@ -59,43 +62,83 @@ def check(url: str) -> None:
         )  # fmt: skip
 
 
-def upgrade(url: str, revision: str = "head") -> None:
+def upgrade(url: str, revision: str = "head", lock_seconds: float = LOCK_SECONDS) -> None:
     """Bring the store to a revision; of several processes that try, one does it and the others wait."""
-    with exclusive(url) as connection:
-        chosen = config()
-        chosen.attributes["connection"] = connection
-        command.upgrade(chosen, revision)
+    with exclusive(url, lock_seconds) as connection:
+        _run(connection, command.upgrade, revision)
 
 
 def downgrade(url: str, revision: str = "base") -> None:
     with exclusive(url) as connection:
-        chosen = config()
-        chosen.attributes["connection"] = connection
-        command.downgrade(chosen, revision)
+        _run(connection, command.downgrade, revision)
+
+
+def _run(connection: sa.Connection, step: Callable[[Config, str], None], target: str) -> None:
+    chosen = config()
+    chosen.attributes["connection"] = connection
+    with unwalled(connection):
+        step(chosen, target)
 
 
 @contextmanager
-def exclusive(url: str) -> Iterator[sa.Connection]:
+def unwalled(connection: sa.Connection) -> Iterator[None]:
+    """On PostgreSQL the owner sees all rows meanwhile; the walls stand before anyone else sees the tables again."""
+    guarded = connection.dialect.name == "postgresql"
+    if guarded and revision(connection) not in (None, newest()):
+        walls.lower(connection)
+    yield
+    if guarded and revision(connection) == newest():
+        walls.build(connection)
+
+
+@contextmanager
+def exclusive(url: str, lock_seconds: float = LOCK_SECONDS) -> Iterator[sa.Connection]:
     """A transaction that no other migration shares.
 
     On SQLite the write lock is the lock, and foreign keys are off from before it began. On PostgreSQL it is an advisory
-    lock of the session, so that it also covers what must run outside a transaction.
+    lock of the session, so that it also covers what must run outside a transaction: a migration wants a connection to
+    the server itself, not to a pooler. A table that stays in use for `lock_seconds` ends it with nothing changed, so
+    that nothing queues up behind it.
     """
     database = Database(url)
     try:
         engine, _ = database.engines()
         with engine.connect() as connection:
             if database.dialect == "postgresql":
-                connection.exec_driver_sql("SELECT set_config('lock_timeout', '0', false)")
-                connection.exec_driver_sql(f"SELECT pg_advisory_lock({_LOCK})")
-                connection.commit()
-            try:
+                with _locked(connection.execution_options(isolation_level="READ COMMITTED"), lock_seconds):
+                    yield connection
+            else:
                 with connection.begin():
                     yield connection
-            finally:
-                if database.dialect == "postgresql":
-                    connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_LOCK})")
-                    connection.commit()
+    except exc.OperationalError as error:
+        reason = str(error.orig).splitlines()[0]
+        raise StoreUnavailable(f"The migration changed nothing: {reason}; try again when the store is idle.") from error
+    finally:
+        database.dispose()
+
+
+@contextmanager
+def _locked(connection: sa.Connection, seconds: float) -> Iterator[None]:
+    connection.exec_driver_sql(f"SELECT pg_advisory_lock({_LOCK})")
+    connection.commit()
+    try:
+        with connection.begin():
+            connection.exec_driver_sql(f"SELECT set_config('lock_timeout', '{int(seconds * 1000)}', true)")
+            yield
+    finally:
+        connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_LOCK})")
+        connection.commit()
+
+
+def findings(url: str) -> dict[str, Any] | None:
+    """What `walls.findings` says of whoever uses the store by this URL; None on SQLite, where files are the walls."""
+    database = Database(url)
+    try:
+        if database.dialect != "postgresql":
+            return None
+        with database.read(EVERY) as unit:
+            found: dict[str, Any] = walls.findings(unit.connection)
+            return found
     finally:
         database.dispose()
 
@@ -107,7 +150,7 @@ def differences() -> list[Any]:
         upgrade(url)
         database = Database(url)
         try:
-            with database.read() as unit:
+            with database.read(EVERY) as unit:
                 context = MigrationContext.configure(unit.connection, opts={"compare_type": True})
                 return list(compare_metadata(context, metadata))
         finally:

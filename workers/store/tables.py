@@ -1,5 +1,8 @@
 """The tables. Every key starts with the tenant; times are integer UTC microseconds; what callers wrote is bytes.
 
+`info` says where a table's walls (`workers.store.walls`) differ from the rest: `across` is what a unit of every tenant
+may do, `may` what the application may do at all.
+
 A stream is known outside by its name (`session/s-1`) and inside by its number, which is short: it stands in every row
 and index of the log and of the read-models.
 """
@@ -45,6 +48,7 @@ streams = Table(
     Column("updated_at", BigInteger, nullable=False),
     Index("uq_streams_number", "number", unique=True),
     Index("ix_streams_tenant_kind_number", "tenant", "kind", "number"),
+    info={"across": ("SELECT",)},
 )
 
 events = Table(
@@ -69,6 +73,7 @@ events = Table(
     Column("payload_hash", LargeBinary, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Index("uq_events_tenant_stream_event_id", "tenant", "stream", "event_id", unique=True),
+    info={"may": "SELECT, INSERT, UPDATE (payload, salt)"},
 )
 
 # Read-models --------------------------------------------------------------------------------------------------------
@@ -149,6 +154,7 @@ work = Table(
     sqlite_with_rowid=False,
     # Updated in place, several times per append: room on the page keeps such updates cheap.
     postgresql_with={"fillfactor": 70},
+    info={"across": ("SELECT", "UPDATE")},
 )
 
 jobs = Table(
