@@ -44,7 +44,7 @@ def _extract(fragments: list[Fragment], limit: int, count: Callable[[str], int])
     """The leaves that tell most as `key: value`, in their order."""
     room: float = limit
     for _ in range(4):
-        chosen = choose_fragments(Note("", tuple(fragments)), room)
+        chosen = choose_fragments(Note.of("", fragments), room)
         made = "; ".join(one.text for place, one in enumerate(fragments) if place in chosen) + " …"
         spent = count(made)
         if spent <= limit:
@@ -58,7 +58,7 @@ def _structural(value: Any, limit: int, count: Callable[[str], int]) -> str | No
     fragments = list(leaves(value))
     room = limit
     for _ in range(5):
-        chosen = choose_fragments(Note("", tuple(fragments)), room)
+        chosen = choose_fragments(Note.of("", fragments), room)
         kept = _pruned(value, iter(range(len(fragments))), chosen)
         made = json.dumps(kept, ensure_ascii=False, separators=(", ", ": "))
         spent = count(made)
@@ -96,7 +96,7 @@ def _prune(value: Any, places: Iterator[int], chosen: frozenset[int]) -> Any:
 def _lines(text: str, limit: int, count: Callable[[str], int], marker: Marker) -> str | None:
     """The lines that tell most, in their order, with a mark where others were left out."""
     lines = lines_of(text)
-    note = Note("", tuple(fragment for _, fragment in lines))
+    note = Note.of("", [fragment for _, fragment in lines])
     whole, room = count(text), limit - count(marker(count(text))) - 2
     for _ in range(5):
         if room <= 0:

@@ -7,13 +7,15 @@ with its key, a call with its arguments, a line or sentence of a text. Which of 
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from domain.canonical import depth
 from domain.conversation import arguments_text
 from domain.fields import declared
+from domain.remembering import remembered
 from domain.rendering.neutral import Neutral, text_of
 from domain.text import ending, inline, opening, pieces
 from domain.windows import Unit
@@ -39,6 +41,9 @@ LINE_WEIGHT = 0.2
 DEEPEST = 64
 """Levels of JSON that a result may have and still be read as JSON."""
 
+REMEMBERED = 4_000_000
+"""Characters of texts whose fragments are remembered: those of a dozen prompts of usual size, or of a giant one."""
+
 IDENTIFIER = re.compile(r"[A-Za-z0-9_./:#@-]{4,}")
 _TELLING = re.compile(r"[0-9_/.]")
 _SENTENCE = re.compile(r"(?<=[.!?。！？；;])\s+|(?<=[。！？；])|\n+")
@@ -46,24 +51,73 @@ _STAMP = re.compile(r"(?:created|updated|modified|time_?stamp|_at$)", re.IGNOREC
 _TROUBLE = ("error", "exception", "fail", "denied", "not found", "traceback", "错误", "失败", "异常", "拒绝")
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(NamedTuple):
     """One piece of a note, as it stands in its message: `values` are the identifiers and leaf values it carries,
-    `weight` what else it is worth."""
+    `rarities` what each is worth by its looks, `weight` what else it is worth, `cost` about what tokens it takes, and
+    `most` the most that it may be worth for each of them."""
 
     text: str
-    values: tuple[str, ...] = ()
-    weight: float = 0.0
+    values: tuple[str, ...]
+    rarities: tuple[float, ...]
+    weight: float
+    cost: float
+    most: float
+
+    @classmethod
+    def of(cls, text: str, values: tuple[str, ...] = (), weight: float = 0.0) -> "Fragment":
+        cost = 2 + (len(text) / 3.2 if text.isascii() else len(text) / 1.5)
+        rarities = tuple([_rarity(value) for value in values])
+        return cls(text, values, rarities, weight, cost, (sum(rarities) + USED * len(values) + weight) / cost)
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What one message says, in fragments; `lead` opens it: who spoke, which tool was called, how it answered."""
+USED = 1.0
+"""What a value gains that a call has used as an argument, or that a user has said."""
+
+Fragments = tuple[Fragment, ...]
+
+
+_OPAQUE = re.compile(r"(?=.*[A-Za-z_])(?=.*[0-9_/])")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}:\d{2}")
+_NUMBER = re.compile(r"[-+$€¥]?[\d.,:%-]+")
+
+
+@lru_cache(maxsize=65_536)
+def _rarity(value: str) -> float:
+    """What a value is worth by its looks: an opaque name cannot be guessed, a plain word or number often can."""
+    if _DATE.fullmatch(value):
+        return 1.0
+    if _NUMBER.fullmatch(value):
+        return 0.4
+    return 1.5 if _OPAQUE.match(value) else 0.6
+
+
+class Note(NamedTuple):
+    """What one message says, in fragments; `lead` opens it: who spoke, which tool was called, how it answered. `order`
+    is that of the places of its fragments by the most that each may be worth, those worth nothing left out."""
 
     lead: str
-    fragments: tuple[Fragment, ...]
-    close: str = ""
-    role: str = "assistant"
+    fragments: Fragments
+    close: str
+    role: str
+    order: tuple[int, ...]
+
+    @classmethod
+    def of(cls, lead: str, fragments: Sequence[Fragment], close: str = "", role: str = "assistant") -> "Note":
+        return cls(lead, tuple(fragments), close, role, _order(fragments))
+
+
+def _order(fragments: Sequence[Fragment]) -> tuple[int, ...]:
+    places = [place for place, one in enumerate(fragments) if one.most]
+    return tuple(sorted(places, key=lambda place: -fragments[place].most))
+
+
+Read = tuple[Fragments, tuple[int, ...]]
+"""Fragments and their order."""
+
+
+def _read(found: Iterable[Fragment]) -> Read:
+    fragments = tuple(found)
+    return fragments, _order(fragments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +132,23 @@ def notes(unit: Unit, reading: Reading) -> list[Note]:
     """The notes of a unit in the order of its messages."""
     found: list[Note] = []
     for message in unit.messages:
-        found += _notes(message, reading)
+        parts = message.parts
+        text = text_of(parts[0]) if len(parts) == 1 else "\n".join(map(text_of, parts))
+        mark = f" [{reference_id(message)}]" if len(text) >= REFERENCE_FROM else ""
+        if message.role == "tool":
+            fragments, order = _result(text, reading.fields.get(message.tool or "", ()))
+            found.append(Note(f"→ {message.status or 'ok'}{mark}: ", fragments, "", "tool", order))
+            continue
+        if text and not text.isspace():
+            fragments, order = _speech(text, 1.0 if message.role == "user" else 0.0)
+            found.append(Note(f"{reading.speakers[message.role]}{mark}: ", fragments, "", message.role, order))
+        for call in message.calls:
+            fragments, order = _arguments(arguments_text(call.arguments))
+            found.append(Note(f"{_name(call.name)}(", fragments, ")", "call", order))
     return found
 
 
-def _notes(message: Neutral, reading: Reading) -> Iterator[Note]:
-    text = "\n".join(map(text_of, message.parts))
-    mark = f" [{reference_id(message)}]" if len(text) >= REFERENCE_FROM else ""
-    if message.role == "tool":
-        rules = reading.fields.get(message.tool or "", ())
-        yield Note(f"→ {message.status or 'ok'}{mark}: ", tuple(_result(text, rules)), role="tool")
-        return
-    weight = 1.0 if message.role == "user" else 0.0
-    if text.strip():
-        lead = f"{reading.speakers[message.role]}{mark}: "
-        yield Note(lead, tuple(_sentences(_skimmed(text), weight)), role=message.role)
-    for call in message.calls:
-        yield Note(f"{inline(call.name)}(", tuple(_arguments(arguments_text(call.arguments))), ")", "call")
+_name = lru_cache(maxsize=1_024)(inline)
 
 
 def reference_id(message: Neutral) -> str:
@@ -102,26 +156,33 @@ def reference_id(message: Neutral) -> str:
     return f"e{message.seq}"
 
 
-def _arguments(text: str) -> list[Fragment]:
+@remembered(REMEMBERED)
+def _speech(text: str, weight: float) -> Read:
+    return _read(_sentences(_skimmed(text), weight))
+
+
+@remembered(REMEMBERED)
+def _arguments(text: str) -> Read:
     found = parsed(text)
     if isinstance(found, dict):
-        return [_argument(piece) for leaf in leaves(found) for piece in _split(leaf)]
+        return _read(_argument(piece) for leaf in leaves(found) for piece in _split(leaf))
     text = opening(text, LONGEST)
-    return [Fragment(text, identifiers(text), ARGUMENT_WEIGHT)] if text.strip() else []
+    return _read([Fragment.of(text, identifiers(text), ARGUMENT_WEIGHT)] if text.strip() else [])
 
 
 def _argument(piece: Fragment) -> Fragment:
     # What a call was about stands in its short arguments, not in the text that it writes.
-    return piece if len(piece.text) > PIECE else Fragment(piece.text, piece.values, piece.weight + ARGUMENT_WEIGHT)
+    return piece if len(piece.text) > PIECE else Fragment.of(piece.text, piece.values, piece.weight + ARGUMENT_WEIGHT)
 
 
-def _result(text: str, rules: Sequence[str]) -> list[Fragment]:
+@remembered(REMEMBERED)
+def _result(text: str, rules: tuple[str, ...]) -> Read:
     found = parsed(text)
     if rules and found is not None:
         found = declared(found, rules) or found
     if isinstance(found, dict | list):
-        return [piece for leaf in leaves(found) for piece in _split(leaf)]
-    return list(_sentences(_skimmed(text), 0.0))
+        return _read(piece for leaf in leaves(found) for piece in _split(leaf))
+    return _read(_sentences(_skimmed(text), 0.0))
 
 
 def parsed(text: str) -> Any:
@@ -161,9 +222,9 @@ def _plain(value: Any) -> str:
 def _leaf(key: str, values: list[str]) -> Fragment:
     text = ", ".join(values)
     if _STAMP.search(key):
-        return Fragment(f"{key}: {text}")
+        return Fragment.of(f"{key}: {text}")
     carried = tuple(value for value in values if 4 <= len(value) <= 80) or identifiers(text)
-    return Fragment(f"{key}: {text}" if key else text, carried)
+    return Fragment.of(f"{key}: {text}" if key else text, carried)
 
 
 def _split(leaf: Fragment) -> Iterator[Fragment]:
@@ -180,7 +241,7 @@ def _sentences(text: str, weight: float) -> Iterator[Fragment]:
         line = sentence.strip()
         for piece in pieces(line, LONGEST):
             worth = weight + 1.0 if trouble and _tells_trouble(piece) else weight
-            yield Fragment(piece, identifiers(piece), worth)
+            yield Fragment.of(piece, identifiers(piece), worth)
 
 
 def _tells_trouble(text: str) -> bool:
@@ -208,7 +269,7 @@ def lines_of(text: str) -> list[tuple[str, Fragment]]:
         for piece in [line] if len(line) <= LONGEST else _wrapped(line):
             if piece.strip():
                 trouble = 1.0 if _tells_trouble(piece) else 0.0
-                found.append((piece, Fragment(piece, identifiers(piece), trouble + LINE_WEIGHT)))
+                found.append((piece, Fragment.of(piece, identifiers(piece), trouble + LINE_WEIGHT)))
     return found
 
 

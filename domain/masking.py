@@ -55,9 +55,17 @@ def masker(state: ContextState) -> Masker:
     def mask(text: str) -> str:
         for secret in secrets:
             text = text.replace(secret, MASK)
-        return _KEYS.sub(MASK, text) if any(hint in text for hint in _HINTS) else text
+        return mask_keys(text)
 
-    return mask
+    return mask if secrets else mask_keys
+
+
+def mask_keys(text: str) -> str:
+    """The text with what has a known key format masked."""
+    for hint in _HINTS:
+        if hint in text:
+            return _KEYS.sub(MASK, text)
+    return text
 
 
 def masked_parts(parts: tuple[Part, ...], mask: Masker) -> tuple[Part, ...]:

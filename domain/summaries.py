@@ -6,22 +6,21 @@ newer ones and ones that calls used before others.
 """
 
 import heapq
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
-from domain.extracts import Fragment, Note, Reading, identifiers, notes
+from domain.extracts import REMEMBERED, USED, Fragment, Note, Reading, identifiers, notes
+from domain.remembering import remembered
 from domain.rendering.neutral import arguments_of, text_of
 from domain.text import inline
 from domain.windows import Unit
 
 HALF_LIFE = 100
 """Units after which a value is worth half as much."""
-
-USED = 1.0
-"""What a value gains that a call has used as an argument, or that a user has said."""
 
 MARGIN = 1.15
 """How much more than its room is chosen at first: costs are estimates, and the worst are given back."""
@@ -31,6 +30,15 @@ SLACK = 32
 
 LINE_COST = 4
 """Tokens that opening a line costs, about."""
+
+TRIES = 5
+"""How often lines are counted until as many fragments are found as fit."""
+
+LOOKED_AT = -1
+"""The rank of a fragment that waits with what it really is worth."""
+
+MISFITS = 32
+"""Fragments that find no room before the room counts as full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class SummaryLine:
     @classmethod
     def load(cls, data: Sequence[Any]) -> "SummaryLine":
         unit, derived_from, rows, tokens, given = data
-        found = tuple(Note(lead, tuple(map(_reread, texts)), close, role) for lead, close, role, texts in rows)
+        found = tuple(Note.of(lead, list(map(_reread, texts)), close, role) for lead, close, role, texts in rows)
         return cls(unit, tuple(derived_from), found, tokens, given)
 
 
@@ -62,9 +70,16 @@ def _text(found: Iterable[Note]) -> str:
     return " · ".join(note.lead + "; ".join(one.text for one in note.fragments) + note.close for note in found)
 
 
+@lru_cache(maxsize=16_384)
 def _reread(text: str) -> Fragment:
     _, _, value = text.rpartition(": ")
-    return Fragment(text, identifiers(text) or ((value,) if 4 <= len(value) <= 80 else ()))
+    return Fragment.of(text, identifiers(text) or ((value,) if 4 <= len(value) <= 80 else ()))
+
+
+@lru_cache(maxsize=16_384)
+def _settled(text: str) -> Fragment:
+    """The fragment as a stored line gives it back."""
+    return _reread(inline(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +118,16 @@ class Extractor:
         sources = self._sources(gone)
         picked = _choose(sources, self._told(window), room * MARGIN + SLACK)
         lines = _Lines(sources, count)
-        for pick in picked:
-            lines.add(pick)
-        while picked and lines.spent() > room:
-            lines.remove(picked.pop())
+        lines.fit(picked, room)
         return lines.made()
 
     def fair_share(self, gone: Sequence[Unit], newest: Unit, room: int) -> float:
         """How much of the newest unit is worth its room when all that may go competes for it; 0..1."""
         sources = self._sources((*gone, newest))
         last = len(sources) - 1
-        total = sum(_cost(one) for note in sources[last].notes for one in note.fragments)
+        total = sum(one.cost for note in sources[last].notes for one in note.fragments)
         picked = _choose(sources, self._told(()), room)
-        held = sum(_cost(sources[last].notes[which].fragments[place]) for at, which, place in picked if at == last)
+        held = sum(sources[last].notes[which].fragments[place].cost for at, which, place in picked if at == last)
         return held / total if total else 1.0
 
     def _sources(self, units: Sequence[Unit]) -> list[_Source]:
@@ -146,42 +158,56 @@ class _Lines:
         self._sources = sources
         self._count = count
         self._chosen: dict[int, set[tuple[int, int]]] = {}
+        self._notes: dict[int, list[Note]] = {}
         self._tokens: dict[int, int] = {}
+        self._taken = 0
 
-    def spent(self) -> int:
-        """The tokens of all lines; only those that changed since are counted again."""
-        for at in self._chosen.keys() - self._tokens.keys():
-            self._tokens[at] = self._count(f"- {_text(self._notes(at))}\n") if self._chosen[at] else 0
+    def fit(self, picked: Sequence[Place], room: int) -> None:
+        """As many of the fragments as fit, in this order: about how many the estimates say, each try is exact."""
+        sizes = list(accumulate((self._fragment(pick).cost for pick in picked), initial=0.0))
+        fits, over, wanted = 0, len(picked) + 1, len(picked)
+        for _ in range(TRIES):
+            if not fits < wanted < over:
+                break
+            spent = self._spent_on(picked, wanted)
+            fits, over = (wanted, over) if spent <= room else (fits, wanted)
+            guess = bisect_right(sizes, sizes[wanted] * room / spent) - 1
+            wanted = min(max(guess, fits + (spent > room)), over - 1)
+        self._spent_on(picked, fits)
+
+    def _fragment(self, pick: Place) -> Fragment:
+        at, which, place = pick
+        return self._sources[at].notes[which].fragments[place]
+
+    def _spent_on(self, picked: Sequence[Place], number: int) -> int:
+        """The tokens of all lines with the first fragments alone; only lines that changed are counted again."""
+        changed = picked[min(number, self._taken) : max(number, self._taken)]
+        for at, which, place in changed:
+            chosen = self._chosen.setdefault(at, set())
+            chosen.symmetric_difference_update({(which, place)})
+        self._taken = number
+        for at in dict.fromkeys(at for at, _, _ in changed):
+            self._notes[at] = self._noted(at)
+            self._tokens[at] = self._count(f"- {_text(self._notes[at])}\n") if self._chosen[at] else 0
         return sum(self._tokens.values())
-
-    def add(self, pick: Place) -> None:
-        at, which, place = pick
-        self._chosen.setdefault(at, set()).add((which, place))
-        self._tokens.pop(at, None)
-
-    def remove(self, pick: Place) -> None:
-        at, which, place = pick
-        self._chosen[at].discard((which, place))
-        self._tokens.pop(at, None)
 
     def made(self) -> tuple[SummaryLine, ...]:
         """The lines, but for those that would be longer than what they stand for."""
-        self.spent()
         lines = (self._line(at) for at in sorted(self._chosen) if self._chosen[at])
         return tuple(line for line in lines if line.tokens <= line.given)
 
     def _line(self, at: int) -> SummaryLine:
         source = self._sources[at]
-        return SummaryLine(source.unit, source.events, tuple(self._notes(at)), self._tokens[at], source.given)
+        return SummaryLine(source.unit, source.events, tuple(self._notes[at]), self._tokens[at], source.given)
 
-    def _notes(self, at: int) -> list[Note]:
+    def _noted(self, at: int) -> list[Note]:
         """The notes with what was chosen, as a stored layout gives them back: carrying on from either gives the same
         bytes."""
         chosen, kept = self._chosen[at], []
         for which, note in enumerate(self._sources[at].notes):
             texts = [one.text for place, one in enumerate(note.fragments) if (which, place) in chosen]
             if texts:
-                kept.append(Note(note.lead, tuple(_reread(inline(text)) for text in texts), note.close, note.role))
+                kept.append(Note.of(note.lead, list(map(_settled, texts)), note.close, note.role))
         return kept
 
 
@@ -192,78 +218,73 @@ def choose_fragments(note: Note, room: float) -> frozenset[int]:
 
 
 def _choose(sources: Sequence[_Source], told: set[str], room: float) -> list[Place]:
-    """Fragments to keep, the one worth most per token first, each value once."""
+    """Fragments to keep, the one worth most per token first, each value once.
+
+    Of each note the fragment that may be worth most waits with the most that it may be worth; once it is the first of
+    all, it is looked at and waits with what it really is worth, and the next of its note waits beside it.
+    """
     used, newest = _used(sources), len(sources)
-    waiting: list[tuple[float, int, int, int, Fragment, float]] = []
-    for at, source in enumerate(sources):
-        age = 0.5 ** ((newest - at) / HALF_LIFE)
-        for which, note in enumerate(source.notes):
-            for place, fragment in enumerate(note.fragments):
-                cost = _cost(fragment)
-                worth = _worth(fragment, told, used) * age / cost
-                if worth > 0:
-                    waiting.append((-worth, -at, which, place, fragment, cost))
+    ages = [0.5 ** ((newest - at) / HALF_LIFE) for at in range(newest)]
+    waiting = [
+        (-note.fragments[note.order[0]].most * ages[at], -at, which, note.order[0], 0)
+        for at, source in enumerate(sources)
+        for which, note in enumerate(source.notes)
+        if note.order
+    ]
     heapq.heapify(waiting)
-    told, picked, opened = set(told), list[Place](), set[tuple[int, int]]()
-    while waiting and room > 0:
-        before, back, which, place, fragment, cost = heapq.heappop(waiting)
-        worth = _worth(fragment, told, used) * 0.5 ** ((newest + back) / HALF_LIFE) / cost
-        if worth <= 0:
+    told, picked, opened, misfits = set(told), list[Place](), set[tuple[int, int]](), 0
+    while waiting and misfits < MISFITS:
+        before, back, which, place, rank = waiting[0]
+        note = sources[-back].notes[which]
+        fragment = note.fragments[place]
+        worth = _worth(fragment, told, used) * ages[-back] / fragment.cost
+        if rank >= 0 and rank + 1 < len(note.order):
+            following = note.order[rank + 1]
+            heapq.heapreplace(
+                waiting, (-note.fragments[following].most * ages[-back], back, which, following, rank + 1)
+            )
+        else:
+            heapq.heappop(waiting)
+        if not worth:
             continue
-        if -before > worth * 1.0001 and waiting and -waiting[0][0] > worth:
-            heapq.heappush(waiting, (-worth, back, which, place, fragment, cost))
+        if waiting and worth < -waiting[0][0] and worth < -before:
+            heapq.heappush(waiting, (-worth, back, which, place, LOOKED_AT))
             continue
-        price = cost + (0 if (-back, which) in opened else LINE_COST)
+        price = fragment.cost + (0 if (-back, which) in opened else LINE_COST)
         if price <= room:
             room -= price
             opened.add((-back, which))
             picked.append((-back, which, place))
             told.update(fragment.values)
+        else:
+            misfits += 1
     return picked
 
 
-def _worth(fragment: Fragment, told: set[str], used: Mapping[str, float]) -> float:
-    worth = 0.0
-    for value in fragment.values:
+def _worth(fragment: Fragment, told: set[str], used: set[str]) -> float:
+    worth = fragment.weight
+    for value, rarity in zip(fragment.values, fragment.rarities, strict=True):
         if value not in told:
-            worth += _rarity(value) + used.get(value, 0.0)
-    return worth + fragment.weight if worth or fragment.weight > 0 else 0.0
+            worth += rarity + USED if value in used else rarity
+    return worth
 
 
-_OPAQUE = re.compile(r"(?=.*[A-Za-z_])(?=.*[0-9_/])")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}:\d{2}")
-_NUMBER = re.compile(r"[-+$€¥]?[\d.,:%-]+")
-
-
-@lru_cache(maxsize=65_536)
-def _rarity(value: str) -> float:
-    """What a value is worth by its looks: an opaque name cannot be guessed, a plain word or number often can."""
-    if _DATE.fullmatch(value):
-        return 1.0
-    if _NUMBER.fullmatch(value):
-        return 0.4
-    return 1.5 if _OPAQUE.match(value) else 0.6
-
-
-def _cost(fragment: Fragment) -> float:
-    text = fragment.text
-    return 2 + (len(text) / 3.2 if text.isascii() else len(text) / 1.5)
-
-
-def _used(sources: Sequence[_Source]) -> dict[str, float]:
-    found: dict[str, float] = {}
+def _used(sources: Sequence[_Source]) -> set[str]:
+    found: set[str] = set()
     for source in sources:
         for note in source.notes:
             if note.role in ("call", "user"):
                 for fragment in note.fragments:
-                    for value in fragment.values:
-                        found[value] = USED
+                    found.update(fragment.values)
     return found
 
 
 def _values_of(unit: Unit) -> Iterable[str]:
     for message in unit.messages:
         for part in message.parts:
-            yield from identifiers(text_of(part))
+            yield from _named(text_of(part))
         for call in message.calls:
-            yield from identifiers(arguments_of(call))
+            yield from _named(arguments_of(call))
+
+
+_named = remembered(REMEMBERED)(identifiers)

@@ -4,18 +4,16 @@ A unit is the smallest thing that may be kept or cut: one message, or an assista
 answers, paired by id. What a compile reads is bounded by the budget, never by the length of the history.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from domain.counting import Counter
-from domain.events import Part, TextPart
-from domain.masking import masked_call, masked_parts, masker
-from domain.rendering.neutral import Neutral, from_message, may_reason, text_of
-from domain.rows import Message, OpenCall
+from domain.rendering.neutral import Neutral
+from domain.rows import Message
+from domain.showing import Showing
 from domain.state import ContextState
-from domain.text import harmless, inline
-from domain.wording import WORDINGS
 
 DEPTH = 3
 """How many budgets of tokens beyond the window a trim looks back; what is older is accounted for as a range."""
@@ -102,7 +100,8 @@ class MemoryHistory:
         self._count = count
 
     def newest(self, before_unit: int, limit: int) -> Sequence[Message]:
-        chosen = [seq for seq in self._units if seq < before_unit][-limit:]
+        end = bisect_left(self._units, before_unit)
+        chosen = self._units[max(0, end - limit) : end]
         return [message for seq in chosen for message in self._by_unit[seq]]
 
     def units(self, event_ids: Collection[str]) -> Sequence[Message]:
@@ -179,18 +178,11 @@ def wanted_events(state: ContextState, cut: int, seen: int) -> set[str]:
 
 
 class UnitBuilder:
-    """Groups messages into units: the assistant message, its answers in the order of its calls, then the rest.
-
-    A call without an answer gets a synthetic one, so that no format ever sees an orphan.
-    """
+    """Groups messages into units: the assistant message, its answers in the order of its calls, then the rest."""
 
     def __init__(self, state: ContextState, count: Counter, locale: str, model: str | None) -> None:
-        self._open: Mapping[str, OpenCall] = state.tables["open_calls"]
         self._count = count
-        self._locale = locale
-        self._model = model
-        self._session_model = info.model if (info := state.one("session")) else None
-        self._mask = masker(state)
+        self._showing = Showing(state, count, locale, model)
 
     def units(self, messages: Iterable[Message]) -> list[Unit]:
         """The units of these messages, oldest first."""
@@ -200,60 +192,41 @@ class UnitBuilder:
         return [self._unit(seq, groups[seq]) for seq in sorted(groups)]
 
     def _unit(self, seq: int, messages: list[Message]) -> Unit:
-        messages.sort(key=lambda message: message.seq)
+        if len(messages) > 1:
+            messages.sort(key=lambda message: message.seq)
+        elif not messages[0].calls:
+            return self._single(messages[0])
+        showing, waiting = self._showing, self._showing.open_calls
         calls = {call.id for message in messages for call in message.calls}
         answers = {message.answers: message for message in messages if message.answers in calls}
         ordered: list[tuple[Neutral, int]] = []
         for message in messages:
             if message.answers not in calls:
-                ordered.append(self._shown(message))
+                ordered.append(showing.message(message))
             for call in message.calls:
                 answer = answers.get(call.id)
-                ordered.append(self._shown(answer) if answer else self._synthetic(call.id, message))
+                ordered.append(showing.message(answer) if answer else showing.missing_answer(call.id, message))
         return Unit(
             seq=seq,
             last=messages[-1].seq,
-            messages=tuple(message for message, _ in ordered),
-            tokens=sum(tokens for _, tokens in ordered),
+            messages=tuple([message for message, _ in ordered]),
+            tokens=sum([tokens for _, tokens in ordered]),
             given=sum(map(self._count.message, messages)),
-            events=tuple(name for message in messages for name in (message.event_id, *message.also)),
+            events=tuple([name for message in messages for name in (message.event_id, *message.also)]),
             role=messages[0].role,
             orphan=all(message.role == "tool" for message in messages),
-            open=any(name in self._open and not self._open[name].dead for name in calls - set(answers)),
+            open=any(name in waiting and not waiting[name].dead for name in calls - set(answers)),
         )
 
-    def _shown(self, message: Message) -> tuple[Neutral, int]:
-        """The message as a prompt shows it, and its tokens: as it came, but for secrets, reasoning that another model
-        signed, and a heading over material that came back on request."""
-        plain = from_message(message, "window")
-        shown = self._masked(plain)
-        if message.reasoning and not may_reason(message, self._session_model, self._model):
-            shown = replace(shown, reasoning=())
-        if message.reference:
-            shown = replace(shown, parts=self._reference(shown.parts, message.name or ""))
-        return shown, self._count.message(message) if shown is plain else self._count.neutral([shown])
-
-    def _reference(self, parts: Sequence[Part], name: str) -> tuple[Part, ...]:
-        heading: Part = TextPart(type="text", text=WORDINGS[self._locale].expanded.format(id=inline(name)))
-        shown = (
-            TextPart(type="text", text=harmless(text_of(one))) if isinstance(one, TextPart) else one for one in parts
+    def _single(self, message: Message) -> Unit:
+        shown, tokens = self._showing.message(message)
+        return Unit(
+            seq=message.unit,
+            last=message.seq,
+            messages=(shown,),
+            tokens=tokens,
+            given=self._count.message(message),
+            events=(message.event_id, *message.also),
+            role=message.role,
+            orphan=message.role == "tool",
         )
-        return heading, *shown
-
-    def _masked(self, message: Neutral) -> Neutral:
-        parts = masked_parts(message.parts, self._mask)
-        calls = tuple(masked_call(call, self._mask) for call in message.calls)
-        if parts is message.parts and calls == message.calls:
-            return message
-        return replace(message, parts=parts, calls=calls, masked=True)
-
-    def _synthetic(self, call_id: str, message: Message) -> tuple[Neutral, int]:
-        call = self._open.get(call_id)
-        pending = call is not None and not call.dead
-        words = WORDINGS[self._locale]
-        text = words.pending if pending else words.no_result
-        made = Neutral(
-            "tool", "window", (TextPart(type="text", text=text),), answers=call_id, status="ok" if pending else "error",
-            sources=(message.event_id,), unit=message.unit,
-        )  # fmt: skip
-        return made, self._count.neutral([made])
