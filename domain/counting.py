@@ -12,6 +12,9 @@ from domain.rendering.neutral import Neutral, from_message
 from domain.requests import Format
 from domain.rows import Message, Tool
 
+COUNTING = 2
+"""Version of the rules below: raised whenever a message may count otherwise, so that counts stored before go unused."""
+
 
 class Counter:
     """Counts for one encoding and format. `stored` maps event ids to counts that were made before.
@@ -42,7 +45,7 @@ class Counter:
     @property
     def key(self) -> str:
         """Under what the counts of this counter may be stored."""
-        return f"{self.encoding}/{self.format}"
+        return f"{self.encoding}/{self.format}/{COUNTING}"
 
     def limit(self, budget: int) -> int:
         """How many tokens of this encoding a budget of the model's tokens holds."""

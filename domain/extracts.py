@@ -29,6 +29,9 @@ LONGEST_TEXT = 48_000
 REFERENCE_FROM = 1_200
 """Characters from which a text that is cut carries its reference, to be expanded again."""
 
+REFERENCE_WEIGHT = 0.5
+"""What the first words of a text that long are worth, so that its reference does not stand alone."""
+
 PIECE = 80
 """Characters of a piece of a line that is too long to be kept or left as a whole."""
 
@@ -151,6 +154,20 @@ def notes(unit: Unit, reading: Reading) -> list[Note]:
 _name = lru_cache(maxsize=1_024)(inline)
 
 
+def _opened(text: str, fragments: Iterable[Fragment]) -> Read:
+    """The fragments of a text; of a long one the first words are worth a line for the sake of its reference."""
+    found = tuple(fragments)
+    if len(text) < REFERENCE_FROM or not found:
+        return _read(found)
+    first, head = found[0], opening(found[0].text, PIECE)
+    if head != first.text:
+        head = head.rpartition(" ")[0] or head
+    tail = first.text[len(head) :].strip()
+    opened = [Fragment.of(head, identifiers(head) if tail else first.values, first.weight + REFERENCE_WEIGHT)]
+    opened += [Fragment.of(tail, identifiers(tail), first.weight)] if tail else []
+    return _read([*opened, *found[1:]])
+
+
 def reference_id(message: Neutral) -> str:
     """Under what a message can be expanded again: its seq in the log, which no trim, rollback or fork changes."""
     return f"e{message.seq}"
@@ -158,7 +175,7 @@ def reference_id(message: Neutral) -> str:
 
 @remembered(REMEMBERED)
 def _speech(text: str, weight: float) -> Read:
-    return _read(_sentences(_skimmed(text), weight))
+    return _opened(text, _sentences(_skimmed(text), weight))
 
 
 @remembered(REMEMBERED)
@@ -181,8 +198,8 @@ def _result(text: str, rules: tuple[str, ...]) -> Read:
     if rules and found is not None:
         found = declared(found, rules) or found
     if isinstance(found, dict | list):
-        return _read(piece for leaf in leaves(found) for piece in _split(leaf))
-    return _read(_sentences(_skimmed(text), 0.0))
+        return _opened(text, (piece for leaf in leaves(found) for piece in _split(leaf)))
+    return _opened(text, _sentences(_skimmed(text), 0.0))
 
 
 def parsed(text: str) -> Any:

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from domain.errors import InvalidEvent, UnknownDocument, UnknownSession
-from domain.events import AssistantOutput, ReferenceExpanded, TextPart, ToolResult, UserInput
+from domain.events import AssistantOutput, Event, ReferenceExpanded, TextPart, ToolResult, UserInput
 from workers.engine import documents
 from workers.engine.deps import Deps
-from workers.engine.reading import session_row
-from workers.store import log
+from workers.store import log, streams
 
 _OF_EVENT = re.compile(r"e([1-9][0-9]{0,14})")
 
@@ -48,19 +47,34 @@ def expand(deps: Deps, tenant: str, session: str, reference_id: str, start: int 
             return documents.get(deps, tenant, session, reference_id, start, end)
         return text[start:end]
     except (UnknownDocument, UnknownSession):
-        sentence = f"payload.reference_id: nothing stands under {reference_id[:80]!r} in this session."
+        sentence = f"payload.reference_id: {_why_not(deps, tenant, session, reference_id)}"
         raise InvalidEvent(sentence, path="payload.reference_id") from None
+
+
+def _why_not(deps: Deps, tenant: str, session: str, reference_id: str) -> str:
+    """What became of a reference that cannot be expanded: its user may have seen it when it still could."""
+    found, name = _event(deps, tenant, session, reference_id), repr(reference_id[:80])
+    if found is None:
+        return f"nothing stands under {name} in this session; expand one that a prompt of it names."
+    if found.redacted:
+        return f"what stood under {name} was erased from the log for good; go on without it."
+    return f"{name} is the event {found.kind}, which has no text; only messages and documents can be expanded."
 
 
 def _event_text(deps: Deps, tenant: str, session: str, reference_id: str) -> str | None:
     """The text of a message by its seq; None for what is no number of a message."""
+    found = _event(deps, tenant, session, reference_id)
+    payload = found.payload if found else None
+    if not isinstance(payload, ToolResult | UserInput | AssistantOutput):
+        return None
+    return "\n".join(part.text for part in payload.content if isinstance(part, TextPart))
+
+
+def _event(deps: Deps, tenant: str, session: str, reference_id: str) -> Event | None:
     found = _OF_EVENT.fullmatch(reference_id)
     if found is None:
         return None
     with deps.database.read(tenant) as unit:
-        home = session_row(unit, tenant, session)
-        stored = log.at(unit, tenant, home.number, [int(found[1])])
-    payload = log.fact(stored[0]).payload if stored else None
-    if not isinstance(payload, ToolResult | UserInput | AssistantOutput):
-        return None
-    return "\n".join(part.text for part in payload.content if isinstance(part, TextPart))
+        home = streams.get(unit, tenant, f"session/{session}")
+        stored = log.at(unit, tenant, home.number, [int(found[1])]) if home else ()
+    return log.fact(stored[0]) if stored else None
