@@ -12,6 +12,9 @@ from domain.events import Event, UnknownPayload
 from domain.reducers import Change
 from domain.rows import LOOKED_UP, TABLES, Lookups, Progress
 
+FOLD = 1
+"""The version of the fold: raised when the same events give other rows, so that rows of before are folded anew."""
+
 
 class ContextState:
     """The rows of one stream by table and key. Equal when every row is equal."""

@@ -14,9 +14,9 @@ from typing import Any
 
 from domain.errors import InvalidRequest, PromptctxError
 from workers import assembly, telemetry
-from workers.engine import Deps, Engine
+from workers.commands import care
 from workers.settings import Settings, load_settings, masked
-from workers.store import Database, migrate
+from workers.store import migrate
 from workers.store.work import KINDS
 
 
@@ -135,60 +135,6 @@ def _celery_worker(settings: Settings, asked: argparse.Namespace) -> int:
 # --- care -------------------------------------------------------------------------------------------------------------
 
 
-def migrations(settings: Settings, asked: argparse.Namespace) -> int:
-    if asked.check:
-        found = migrate.differences()
-        for difference in found:
-            print(f"workers migrate: the migrations don't make what the code expects: {difference}", file=sys.stderr)
-        return 1 if found else 0
-    migrate.upgrade(settings.database_url)
-    print(f"{masked(settings.database_url)} is at revision {migrate.current(settings.database_url)}")
-    return 0
-
-
-def sweep(settings: Settings, asked: argparse.Namespace) -> int:
-    migrate.check(settings.database_url)
-    engine = assembly.build(settings.model_copy(update={"dispatcher": "inline"}))
-    done = 0
-    while found := engine.sweep():
-        done += found
-    assembly.close(engine)
-    print(f"{done} pieces of work done")
-    return 0
-
-
-def retry(settings: Settings, asked: argparse.Namespace) -> int:
-    """Take up again what an error stopped: the work is due, and who does it is told or finds it."""
-    migrate.check(settings.database_url)
-    engine = Engine(Deps(Database(settings.database_url, settings.sync_mode)))  # rings nobody: the sweepers find it
-    freed = engine.retry(asked.tenant or ("default" if asked.session else None), asked.session)
-    assembly.close(engine)
-    print(f"{freed} pieces of work are due again")
-    return 0
-
-
-def verify(settings: Settings, asked: argparse.Namespace) -> int:
-    from rich.console import Console
-    from rich.progress import Progress, TextColumn, TimeElapsedColumn
-
-    migrate.check(settings.database_url)
-    engine = assembly.build(settings.model_copy(update={"dispatcher": "inline"}))
-    columns = (TextColumn("verifying"), TextColumn("{task.completed:,.0f} events"), TimeElapsedColumn())
-    screen = Console(stderr=True)
-    tenant = asked.tenant or ("default" if asked.session else None)
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as shown:
-        task = shown.add_task("verify", total=None)
-        report = engine.verify(tenant, asked.session, lambda count: shown.advance(task, count))
-    assembly.close(engine)
-    if asked.json:
-        print(json.dumps(report))
-    else:
-        for problem in report["problems"]:
-            print(f"{problem['tenant']} {problem['stream']}: {problem['problem']}")
-        print(f"{report['events']:,} events in {report['streams']:,} streams: {'ok' if report['ok'] else 'NOT OK'}")
-    return 0 if report["ok"] else 1
-
-
 def doctor(settings: Settings, asked: argparse.Namespace) -> int:
     from workers.doctor import examine
 
@@ -229,16 +175,8 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--queues", help="names with commas; all of them when left out")
     made.add_argument("--concurrency", type=int, default=2)
     made.add_argument("--pool", default="prefork", choices=("prefork", "threads", "solo"))
-    made = command("migrate", migrations, "bring the store to the revision that this release needs")
-    made.add_argument("--check", action="store_true", help="only check that the migrations make what the code expects")
-    command("sweep", sweep, "do all the work that is due, then end")
-    made = command("retry", retry, "take up again what is parked: stopped at an error until somebody has looked")
-    made.add_argument("--tenant", help="of all tenants when left out")
-    made.add_argument("--session", help="only what this session writes to")
-    made = command("verify", verify, "check hash chains, numbering, and that the read-models are what the log folds to")
-    made.add_argument("--tenant")
-    made.add_argument("--session")
-    made.add_argument("--json", action="store_true")
+    for module in (care,):
+        module.add(command)
     made = command("doctor", doctor, "tell what is configured, what answers, and what waits for a person")
     made.add_argument("--json", action="store_true")
     commands.add_parser("demo", help="a real agent's log, end to end")

@@ -11,6 +11,7 @@ from workers.engine import (
     project,
     prompts,
     reading,
+    rebuild,
     references,
     replay,
     requests,
@@ -22,6 +23,7 @@ from workers.engine import (
 from workers.engine.deps import Deps
 from workers.engine.history import History
 from workers.engine.leases import Outcome
+from workers.engine.walking import Progress
 from workers.store import streams
 
 __all__ = ["Deps", "Engine", "Outcome"]
@@ -139,10 +141,16 @@ class Engine:
         """Take parked work up again, of all tenants when none is named; how much it was."""
         return sweeping.retry(self.deps, tenant, session)
 
-    def verify(
-        self, tenant: str | None = None, session: str | None = None, progress: Callable[[int], None] | None = None
-    ) -> Json:
+    def verify(self, tenant: str | None = None, session: str | None = None, progress: Progress | None = None) -> Json:
+        """Chains, read-models, prompts and erasures; every problem with what to do about it."""
         return verify.verify(self.deps, tenant, session, progress)
+
+    def rebuild(
+        self, tenant: str | None = None, session: str | None = None, progress: Progress | None = None, *,
+        only_old: bool = False,
+    ) -> Json:  # fmt: skip
+        """Fold the log into new read-models beside the live ones, then switch. Work goes on meanwhile."""
+        return rebuild.rebuild(self.deps, tenant, session, progress, only_old=only_old)
 
     def _at(self, tenant: str, stream_id: str, handler: Callable[[Deps, str, int], Outcome]) -> Outcome:
         with self.deps.database.read(tenant) as unit:

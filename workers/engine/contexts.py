@@ -15,7 +15,7 @@ from domain.requests import CompileRequest
 from domain.rows import Message
 from domain.snapshots import Layout
 from domain.sources import SourceResult
-from domain.state import ContextState
+from domain.state import FOLD, ContextState
 from domain.windows import HistoryReader, MemoryHistory, Totals, read_history
 from workers.engine.deps import Deps
 from workers.engine.folds import fold_at
@@ -157,7 +157,7 @@ class _Reading:
         checkpoint = models.checkpoint(self.unit, tenant, row.number)
         # An erasure that is not projected yet: its text is still in the tables, no longer in the log.
         stale = row.head != seq and log.holds_any(self.unit, tenant, row.number, ERASING, log.NO_END, after=seq)
-        if self._from_log or checkpoint.seq != seq or stale:
+        if self._from_log or checkpoint.seq != seq or checkpoint.fold != FOLD or stale:
             return _State(row.number, fold_at(self.deps, self.unit, tenant, row.number, seq))
         return _State(row.number, self._held(row.number, checkpoint), checkpoint)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from domain.errors import Timeout
 from domain.events import Event
 from domain.history import REFOLDING_KINDS
-from domain.state import ContextState, lookups
+from domain.state import FOLD, ContextState, lookups
 from workers import faults
 from workers.engine import refold
 from workers.engine.deps import Deps
@@ -100,7 +100,8 @@ def _read(deps: Deps, unit: Unit, claimed: Claim) -> _Batch:
     for expected, one in enumerate(stored, checkpoint.seq + 1):
         if one.seq != expected:
             raise Parked(f"seq {expected} is missing in the log", expected)
-    if any(one.kind in REFOLDING_KINDS for one in stored):
+    # Rows that another version of the fold wrote are no ground to go on from.
+    if checkpoint.fold != FOLD or any(one.kind in REFOLDING_KINDS for one in stored):
         return _Batch(checkpoint, [], ContextState(), refolds=True)
     events = list(map(log.fact, stored))
     key = StateKey(tenant, stream, checkpoint.generation, checkpoint.seq)

@@ -294,6 +294,34 @@ def headers(unit: Unit, tenant: str, stream: int, upto: int) -> Iterator[Header]
         yield Header(seq, unpack_id(key), kind, payloads.get(seq))
 
 
+def of_kinds(unit: Unit, tenant: str, stream: int, kinds: Collection[str]) -> list[StoredEvent]:
+    """The events of these kinds, in order."""
+    query = sa.select(*_COLUMNS).where(
+        events.c.tenant == tenant, events.c.stream == stream, events.c.kind.in_(sorted(kinds))
+    )
+    return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
+
+
+def payloads(unit: Unit, tenant: str, stream: int, ids: Collection[str]) -> list[tuple[int, bytes, bool]]:
+    """Of these events the seq, the packed id, and whether the payload is gone."""
+    found: list[tuple[int, bytes, bool]] = []
+    keys = sorted(map(pack_id, ids))
+    for at in range(0, len(keys), 500):
+        query = sa.select(events.c.seq, events.c.event_id, events.c.payload.is_(None)).where(
+            events.c.tenant == tenant, events.c.stream == stream, events.c.event_id.in_(keys[at : at + 500])
+        )
+        found += [(seq, key, bool(gone)) for seq, key, gone in unit.execute(query)]
+    return found
+
+
+def empty(unit: Unit, tenant: str, stream: int) -> list[tuple[int, bytes]]:
+    """The seq and the packed id of every event whose payload is gone."""
+    query = sa.select(events.c.seq, events.c.event_id).where(
+        events.c.tenant == tenant, events.c.stream == stream, events.c.payload.is_(None)
+    )
+    return [(seq, key) for seq, key in unit.execute(query.order_by(events.c.seq))]
+
+
 def holds_any(unit: Unit, tenant: str, stream: int, kinds: Collection[str], upto: int, after: int = 0) -> bool:
     """Whether there is an event of these kinds after one seq, up to another."""
     query = sa.select(events.c.seq).where(

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam
 from domain.canonical import canonical_json, parse_json, sha256_hex
 from domain.events import read_payload
 from domain.rows import TABLES, Lookups, Message, dump_row, load_row
-from domain.state import ContextState, small_tables
+from domain.state import FOLD, ContextState, small_tables
 from workers.store.database import Bulk, DialectName, Prepared, Unit, insert, joined
 from workers.store.log import pack_id, unpack_id
 from workers.store.tables import checkpoints, events, message_tokens, messages, rows
@@ -22,10 +22,11 @@ LONG_KEY = 120
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a stream is projected, and in which generation."""
+    """How far a stream is projected, in which generation, and by which version of the fold."""
 
     generation: int = 0
     seq: int = 0
+    fold: int = FOLD
 
 
 Dirty = tuple[str, str]
@@ -37,7 +38,7 @@ Dirty = tuple[str, str]
 
 def _checkpoint(dialect: DialectName) -> Any:
     mine = (checkpoints.c.tenant == bindparam("of_tenant"), checkpoints.c.stream == bindparam("of_stream"))
-    return sa.select(checkpoints.c.generation, checkpoints.c.seq).where(*mine)
+    return sa.select(checkpoints.c.generation, checkpoints.c.seq, checkpoints.c.fold).where(*mine)
 
 
 _CHECKPOINT = Prepared(_checkpoint)
@@ -54,7 +55,14 @@ def checkpoint(unit: Unit, tenant: str, stream: int, *, hold: bool = False) -> C
 _FIRST = Prepared(
     lambda dialect: (
         insert(checkpoints, dialect)
-        .values(tenant=bindparam("of_tenant"), stream=bindparam("of_stream"), generation=0, seq=bindparam("to"))
+        .values(
+            tenant=bindparam("of_tenant"),
+            stream=bindparam("of_stream"),
+            generation=0,
+            seq=bindparam("to"),
+            building=0,
+            fold=FOLD,
+        )
         .on_conflict_do_nothing()
     )
 )
@@ -88,8 +96,30 @@ def begin(unit: Unit, tenant: str, stream: int) -> None:
     unit.run(_FIRST, {"of_tenant": tenant, "of_stream": stream, "to": 0})
 
 
+def build(unit: Unit, tenant: str, stream: int, live: Checkpoint) -> int:
+    """The number of a new generation to build. What was being built until now can no longer become the live one.
+
+    Its rows go, too: the history may have changed again since.
+    """
+    drop_generation(unit, tenant, stream, other_than=live.generation)
+    begin(unit, tenant, stream)
+    # Numbers are never used twice, so that two builders cannot write into one generation.
+    latest = sa.case((checkpoints.c.building > checkpoints.c.generation, checkpoints.c.building))
+    following = sa.func.coalesce(latest, checkpoints.c.generation) + 1
+    mine = (checkpoints.c.tenant == tenant, checkpoints.c.stream == stream)
+    unit.execute(sa.update(checkpoints).where(*mine).values(building=following))
+    return int(unit.execute(sa.select(checkpoints.c.building).where(*mine)).scalar_one())
+
+
+def is_building(unit: Unit, tenant: str, stream: int, generation: int) -> bool:
+    """Whether this generation is still the one that is being built."""
+    mine = (checkpoints.c.tenant == tenant, checkpoints.c.stream == stream)
+    found = unit.execute(sa.select(checkpoints.c.building).where(*mine).with_for_update()).scalar()
+    return bool(found == generation)
+
+
 def flip(unit: Unit, tenant: str, stream: int, before: Checkpoint, generation: int, seq: int) -> bool:
-    """Make the built generation the live one."""
+    """Make the built generation the live one; false if another was begun since, or the live one moved."""
     moved = (
         sa.update(checkpoints)
         .where(
@@ -97,8 +127,9 @@ def flip(unit: Unit, tenant: str, stream: int, before: Checkpoint, generation: i
             checkpoints.c.stream == stream,
             checkpoints.c.generation == before.generation,
             checkpoints.c.seq == before.seq,
+            checkpoints.c.building == generation,
         )
-        .values(generation=generation, seq=seq)
+        .values(generation=generation, seq=seq, fold=FOLD)
     )
     return bool(unit.execute(moved).rowcount == 1)
 

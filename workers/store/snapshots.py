@@ -1,5 +1,7 @@
 """Snapshots: compiled prompts, immutable but for erasure. Their long texts are rows of their own, once per session."""
 
+import struct
+import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,10 +9,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from domain.canonical import canonical_json, parse_json
+from domain.canonical import canonical_json, content_hash, parse_json
 from workers.store import log, packing
 from workers.store.database import Bulk, Prepared, Unit, insert
 from workers.store.log import pack_id
+from workers.store.streams import StreamRow
 from workers.store.tables import snapshots, texts
 
 Json = dict[str, Any]
@@ -154,6 +157,37 @@ def _texts(unit: Unit, tenant: str, stream: int, wanted: Collection[bytes]) -> d
         texts.c.tenant == tenant, texts.c.stream == stream, texts.c.hash.in_(list(wanted))
     )
     return {key: packing.unsqueeze(packed).decode("utf-8", "surrogatepass") for key, packed in unit.execute(query)}
+
+
+def unreadable(unit: Unit, tenant: str, stream: int) -> list[str]:
+    """Snapshots whose body cannot be opened, or holds another payload than the one that was hashed."""
+    query = sa.select(*_LISTED, snapshots.c.body).where(
+        snapshots.c.tenant == tenant, snapshots.c.stream == stream, snapshots.c.body.is_not(None)
+    )
+    return [found.id for found in unit.execute(query.order_by(snapshots.c.version)) if not _is_whole(unit, found)]
+
+
+def _is_whole(unit: Unit, found: Any) -> bool:
+    try:
+        body = _value(unit, found.tenant, found.stream, found.body)
+        return bool(content_hash(body["payload"]) == found.content_hash)
+    except (KeyError, IndexError, ValueError, TypeError, zlib.error, struct.error):
+        return False
+
+
+def showing(unit: Unit, home: StreamRow, events: Collection[str]) -> list[str]:
+    """Snapshots of a session that show one of these events, by its place there or by its id."""
+    if not events:
+        return []
+    seqs = {seq for seq, _, _ in log.payloads(unit, home.tenant, home.number, events)}
+    query = sa.select(snapshots.c.id, snapshots.c.layout, snapshots.c.body).where(
+        snapshots.c.tenant == home.tenant, snapshots.c.stream == home.number, snapshots.c.body.is_not(None)
+    )
+    return [row.id for row in unit.execute(query) if any(_shows(row, "", seq) for seq in seqs) or _names(row, events)]
+
+
+def _names(row: Any, events: Collection[str]) -> bool:
+    return any(_shows(row, event_id, None) for event_id in set(events) & set(packing.opened(row.body).ids))
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -162,3 +162,12 @@ def every(unit: Unit, after: int, limit: int) -> list[StreamRow]:
     """All streams of all tenants by number, for checks of the whole store."""
     query = sa.select(*_COLUMNS).where(streams.c.number > after).order_by(streams.c.number).limit(limit)
     return [_row(found) for found in unit.execute(query)]
+
+
+def total(unit: Unit, tenant: str | None = None) -> tuple[int, int]:
+    """How many streams there are, and how many events in them."""
+    query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(streams.c.head), 0))
+    if tenant is not None:
+        query = query.where(streams.c.tenant == tenant)
+    count, events = unit.execute(query).one()
+    return int(count), int(events)

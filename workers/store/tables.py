@@ -86,6 +86,10 @@ checkpoints = Table(
     # The live generation of the rows; a refold builds the next one beside it.
     Column("generation", BigInteger, nullable=False),
     Column("seq", BigInteger, nullable=False),
+    # The generation last begun: only that one can become the live one.
+    Column("building", BigInteger, nullable=False, server_default="0"),
+    # The version of the fold that wrote the live rows.
+    Column("fold", Integer, nullable=False, server_default="1"),
 )
 
 rows = Table(
@@ -236,4 +240,42 @@ document_blocks = Table(
     _key("hash", LargeBinary),
     _key("start"),
     Column("body", LargeBinary, nullable=False),
+)
+
+# An upload whose log event is not there yet: blocks that stay behind are swept by it.
+uploads = Table(
+    "uploads",
+    metadata,
+    _key("tenant", TENANT),
+    _key("hash", LargeBinary),
+    Column("started_at", BigInteger, nullable=False),
+)
+
+# Erasure ------------------------------------------------------------------------------------------------------------
+
+# What a subject's payloads are sealed with, itself sealed with the operator's key. A row that is gone is the erasure.
+subject_keys = Table(
+    "subject_keys",
+    metadata,
+    _key("tenant", TENANT),
+    _key("id", LargeBinary),
+    Column("subject", NAME, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Index("uq_subject_keys_subject", "tenant", "subject", unique=True),
+)
+
+# Who was erased and when: also what is to be erased again after an older backup was restored.
+erasures = Table(
+    "erasures",
+    metadata,
+    _key("tenant", TENANT),
+    _key("id", String(36)),
+    Column("subject", NAME, nullable=False),
+    Column("reason", LargeBinary, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    # JSON of how much was erased.
+    Column("told", LargeBinary),
+    Index("ix_erasures_subject", "tenant", "subject"),
 )

@@ -159,6 +159,14 @@ def claim(
     return Claim(tenant, stream, kind, lease_no, wanted, done, attempts, lease)
 
 
+def reopen(unit: Unit, tenant: str, stream: int, kind: str, seq: int) -> None:
+    """Make the row due though all is done that was wanted: whoever claims it has something else to do there."""
+    want(unit, tenant, stream, kind, seq)
+    idle = _mine(work.c.leased == 0, work.c.parked_at.is_(None), work.c.done_seq >= work.c.wanted_seq)
+    again = sa.update(work).where(*idle).values(done_seq=work.c.wanted_seq - 1, due_at=unit.now())
+    unit.execute(again, {"of_tenant": tenant, "of_stream": stream, "of_kind": kind})
+
+
 def _held(more: dict[str, Any]) -> sa.Update:
     return sa.update(work).where(*_mine(work.c.lease_no == bindparam("of_lease"))).values(more)
 
