@@ -405,6 +405,9 @@ class ContextRolledBack(Payload):
     scope: Literal["session", "memory_kept"] = "session"
     reason: str = ""
     loosen: bool = False
+    undoes: tuple[str, ...] = ()
+    """In a stream that sessions share: the events, one by one, that a rollback of one of them takes
+    back. `to_seq` is then the last seq before the first of them, and nothing else goes."""
 
 
 class SessionForked(Payload):

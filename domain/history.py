@@ -3,6 +3,9 @@
 The effective history of a rollback is what was in force at the seq it goes back to, plus what comes after. Redactions
 stay, and no rule gets weaker by it: of the constraint before and the one then the stricter stays, and so does a newer
 instruction, unless the rollback was made with the right to loosen.
+
+In the streams that sessions share, a rollback names the events that it takes back one by one; what is taken back itself
+takes nothing back any more.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,13 +47,28 @@ def effective(headers: Iterable[Header]) -> list[int]:
     for header in headers:
         link = prefixes[-1]
         if isinstance(header.payload, ContextRolledBack):
-            target = min(header.payload.to_seq, len(prefixes) - 1)
-            link = prefixes[target] if header.payload.loosen else _tightened(link, prefixes[target])
+            link = _rolled_back(prefixes, header.payload)
         if isinstance(header.payload, EventRedacted):
             redacted.add(header.payload.event_id)
         prefixes.append(_Link(link, header))
-    found = [header for header in _walk(prefixes[-1]) if header.event_id not in redacted]
-    return sorted(header.seq for header in found)
+    gone = redacted | _undone(_walk(prefixes[-1]))
+    return sorted(header.seq for header in _walk(prefixes[-1]) if header.event_id not in gone)
+
+
+def _rolled_back(prefixes: Sequence["_Link | None"], told: ContextRolledBack) -> "_Link | None":
+    if told.undoes:
+        return prefixes[-1]
+    target = prefixes[min(told.to_seq, len(prefixes) - 1)]
+    return target if told.loosen else _tightened(prefixes[-1], target)
+
+
+def _undone(headers: Sequence[Header]) -> set[str]:
+    """From the newest back: what was taken back itself no longer counts."""
+    found: set[str] = set()
+    for header in reversed(headers):
+        if isinstance(header.payload, ContextRolledBack) and header.event_id not in found:
+            found.update(header.payload.undoes)
+    return found
 
 
 def _tightened(now: _Link | None, back: _Link | None) -> _Link | None:

@@ -191,11 +191,11 @@ def summary_created(tables: Tables, event: Event, told: ev.SummaryCreated) -> It
 
 
 def rolled_back(tables: Tables, event: Event, told: ev.ContextRolledBack) -> Iterable[Change]:
-    yield "refolds", str(event.seq), Refold(event.seq, told.to_seq)
+    yield "refolds", str(event.seq), Refold(event.seq, told.to_seq, event.event_id)
 
 
 def redacted(tables: Tables, event: Event, told: ev.EventRedacted) -> Iterable[Change]:
-    yield "refolds", str(event.seq), Refold(event.seq, 0)
+    yield "refolds", str(event.seq), Refold(event.seq, 0, event.event_id, erased=True)
 
 
 def skipped(tables: Tables, event: Event) -> Iterable[Change]:

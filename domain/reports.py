@@ -58,8 +58,17 @@ def account(outcome: Outcome, mode: Mode, budget: int, count: Counter, parent: L
             "carried": parent is not None and arrangement.layout.trims == parent.trims,
             "rolled_back": [{"strategy": one.strategy, "failed": one.failed} for one in outcome.trimmed.rolled_back],
         },
+        "rolled_back": _rolled_back(outcome, parent),
         "warnings": [*_warnings(outcome, mode), *_collapses(outcome, parent)],
     }
+
+
+def _rolled_back(outcome: Outcome, parent: Layout | None) -> list[Entry]:
+    """What rollbacks hid since the prompt before: the events between the seq gone back to and the rollback, but for the
+    rules among them, which only tighten."""
+    since = parent.seen if parent else 0
+    rows = [row for row in outcome.context.session.rows("refolds") if not row.erased and row.seq > since]
+    return [{"event": row.event_id, "from_seq": row.upto + 1, "to_seq": row.seq - 1} for row in rows]
 
 
 def ledger(units: Sequence[Entry], items: Sequence[Entry], total_units: int) -> dict[str, Any]:

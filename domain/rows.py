@@ -32,6 +32,8 @@ class Refold:
 
     seq: int
     upto: int
+    event_id: str = ""
+    erased: bool = False
 
 
 @dataclass(frozen=True, slots=True)

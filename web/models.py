@@ -223,6 +223,7 @@ class Report(BaseModel):
     units: list[dict[str, Any]]
     ledger: dict[str, Any]
     trim: dict[str, Any]
+    rolled_back: list[dict[str, Any]] = Field([], description="what rollbacks hid since the prompt before")
     warnings: list[str]
 
 

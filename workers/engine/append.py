@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from domain.errors import ConcurrencyConflict, EventConflict, Forbidden, InvalidEvent, StoreUnavailable
-from domain.events import SessionStarted
+from domain.events import ContextRolledBack, SessionForked, SessionStarted
 from workers import faults
-from workers.engine import dumping, guards
+from workers.engine import dumping, forking, guards, undoing
 from workers.engine.deps import Deps
 from workers.engine.drafts import Incoming, checked_name, read_drafts
 from workers.engine.reading import subject_stream
@@ -16,6 +16,9 @@ from workers.store.log import Known, NewEvent
 from workers.store.streams import StreamRow
 
 Json = dict[str, Any]
+
+_NO_RECEIPT = -1
+"""The place among the receipts of an event that the caller did not send."""
 
 MOVED = 20
 """Times that an append which had to look at the state first begins anew because the session moved meanwhile."""
@@ -59,7 +62,7 @@ def _write(
     faults.point("append.began")
     with deps.database.write(tenant) as unit:
         batch = _Batch(unit, tenant, session, deps.clock.now(), may_loosen)
-        if batch.sort(incoming, expected) and seen is not None and seen != batch.home.head:
+        if batch.sort(incoming, expected) and seen is not None and seen != batch.began:
             raise _Moved
         batch.write()
     faults.point("append.committed")
@@ -86,6 +89,7 @@ class _Batch:
         self.head = self.home.head
         self.receipts: list[Json] = []
         self.moved: list[int] = []
+        self.began = self.home.head
         self.erased: list[tuple[str, bytes, Known]] = []
         self.forgotten: list[str] = []
         self._targets: dict[str, _Target] = {}
@@ -105,10 +109,10 @@ class _Batch:
             else:
                 seen[key] = (one, len(self.receipts))
                 self._take(one, known)
-        if seen and expected_seq is not None and expected_seq != self.home.head:
+        if seen and expected_seq is not None and expected_seq != self.began:
             raise ConcurrencyConflict(
-                f"The session is at seq {self.home.head}, not at {expected_seq}; read what came and decide anew.",
-                head=self.home.head, expected=expected_seq,
+                f"The session is at seq {self.began}, not at {expected_seq}; read what came and decide anew.",
+                head=self.began, expected=expected_seq,
             )  # fmt: skip
         return bool(seen)
 
@@ -130,6 +134,7 @@ class _Batch:
             seq = known.seq if name == self.home.stream_id else None
             event_id = log.unpack_id(key)
             self.forgotten += snapshots.erase_with(self.unit, self.tenant, self.home.number, event_id, seq, self.now)
+            self._erase_copies(name, key)
 
     def _open(self, name: str) -> StreamRow:
         return streams.lock(self.unit, self.tenant, name, self.now)
@@ -161,6 +166,8 @@ class _Batch:
             # It stands in the stream of what it erases: the fold of that stream must meet it.
             name = erased.stream_id
             self.erased.append((name, one.redacts, erased))
+        if isinstance(one.payload, SessionForked):
+            self._fork(one.payload)
         if name != self.home.stream_id:
             event = replace(
                 event,
@@ -176,6 +183,45 @@ class _Batch:
         target.events.append(event)
         target.places.append(len(self.receipts))
         self.receipts.append({"event_id": one.event_id, "seq": 0, "stream": name.split("/", 1)[0], "duplicate": False})
+        if isinstance(one.payload, ContextRolledBack):
+            self._take_back(one, one.payload)
+
+    def _fork(self, told: SessionForked) -> None:
+        """The session begins as its parent was."""
+        forked = forking.fork(self.unit, self.home, told)
+        self.home, self.about, self.head = forked.home, forked.home.about, forked.home.head
+        self.moved += forked.moved
+
+    def _take_back(self, one: Incoming, told: ContextRolledBack) -> None:
+        """A rollback takes back what its session wrote into shared memory since, unless that is to be kept."""
+        if told.undoes:
+            raise InvalidEvent("payload.undoes: the server fills this in.", path="payload.undoes")
+        if told.scope == "memory_kept":
+            return
+        goal = undoing.target(self.unit, self.home, told.to_seq, told.to_version)
+        shared = []
+        for name in undoing.shared_streams(self.home, self.about.get("subject")):
+            target = self._targets.get(name) or _Target()
+            found = undoing.taken_back(self.unit, self.home, name, goal, target.events)
+            shared.append(found)
+            if found.undone:
+                made = undoing.undo(name, one.event, found.undone, f"{self.home.stream_id}@{self.head}")
+                target.events.append(made)
+                target.places.append(_NO_RECEIPT)
+                self._targets[name] = target
+        self.receipts[-1] |= undoing.told(*shared)
+
+    def _erase_copies(self, name: str, key: bytes) -> None:
+        """Forks hold copies of what is erased: they go with it, and each fork's log says so."""
+        for stream_id, number, seq in log.holders(self.unit, self.tenant, key):
+            if stream_id != name and not stream_id.startswith("audit/"):
+                event_id = log.unpack_id(key)
+                log.erase(self.unit, self.tenant, stream_id, key)
+                self.forgotten += snapshots.erase_with(self.unit, self.tenant, number, event_id, seq, self.now)
+                row = self._open(stream_id)
+                self._write(row, _Target([forking.erased_too(event_id, stream_id)], [_NO_RECEIPT]))
+                work.want(self.unit, self.tenant, number, "project", row.head + 1)
+                self.moved.append(number)
 
     def _stream(self, one: Incoming) -> str:
         if one.place == "session":
@@ -202,7 +248,8 @@ class _Batch:
         digest = log.write(self.unit, row, target.events, at)
         faults.point("append.after_events")
         for seq, place in enumerate(target.places, row.head + 1):
-            self.receipts[place]["seq"] = seq
+            if place != _NO_RECEIPT:
+                self.receipts[place]["seq"] = seq
         about = self.about if row.stream_id == self.home.stream_id else row.about
         if not streams.move(self.unit, row, row.head + len(target.events), digest, about, at):
             raise StoreUnavailable("The stream's head moved under its lock; try again.")

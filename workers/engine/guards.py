@@ -5,7 +5,7 @@ Most appends need no look at the state, and take none.
 
 from collections.abc import Sequence
 
-from domain.errors import Forbidden, TooManyPins
+from domain.errors import Forbidden, InvalidEvent, TooManyPins
 from domain.events import (
     ConstraintRemoved,
     ConstraintSet,
@@ -13,6 +13,7 @@ from domain.events import (
     Event,
     InstructionSet,
     MessagePinned,
+    SessionForked,
     SessionStarted,
 )
 from domain.reducers import MAX_PINS, loosens
@@ -27,6 +28,7 @@ TRUSTED_ACTORS = frozenset({None, "user", "operator", "developer", "admin"})
 """Through any other an injected text could speak, whatever it calls itself: they never loosen rules."""
 
 _RULES = (ConstraintRemoved, ConstraintSet, InstructionSet, ContextRolledBack, SessionStarted)
+_LOOKED_AT = (MessagePinned, SessionForked)
 
 
 def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], may_loosen: bool) -> int | None:
@@ -37,6 +39,7 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
         home = streams.get(unit, tenant, f"session/{session}")
         known = log.known(unit, tenant, [f"session/{session}"], [one.event.key for one in incoming])
     new = [one for one in incoming if one.event.key not in known and one.place == "session"]
+    _check_fork(new)
     head = home.head if home else 0
     events = [_as_event(one, head + place) for place, one in enumerate(new, 1)]
     state, seq = ContextState(), 0
@@ -49,9 +52,20 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
     return seq
 
 
+def _check_fork(new: Sequence[Incoming]) -> None:
+    """What comes with a fork meets the parent's rules, which are not there yet to be held against it."""
+    if any(isinstance(one.payload, SessionForked) for one in new):
+        for one in new:
+            if not isinstance(one.payload, SessionForked | SessionStarted):
+                sentence = (
+                    f"{one.event.kind}: with session.forked goes nothing but session.started; send it afterwards."
+                )
+                raise InvalidEvent(sentence, path="kind")
+
+
 def _needs_look(one: Incoming, may_loosen: bool) -> bool:
     payload = one.payload
-    return isinstance(payload, MessagePinned) or (is_bound(one, may_loosen) and isinstance(payload, _RULES))
+    return isinstance(payload, _LOOKED_AT) or (is_bound(one, may_loosen) and isinstance(payload, _RULES))
 
 
 def is_bound(one: Incoming, may_loosen: bool) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from workers.engine import explain, replay
+from workers.engine import explain, replay, undoing
 from workers.engine.deps import Deps
 from workers.engine.recompile import Changes
 
@@ -57,3 +57,15 @@ class History:
 
     def anchors(self, tenant: str, session: str) -> Json:
         return explain.anchors(self.deps, tenant, session)
+
+    def rollback_plan(
+        self,
+        tenant: str,
+        session: str,
+        to_seq: int | None = None,
+        to_version: int | None = None,
+        *,
+        loosen: bool = False,
+    ) -> Json:
+        """What a rollback would hide, keep and take back, without doing it."""
+        return undoing.plan(self.deps, tenant, session, to_seq, to_version, loosen=loosen)

@@ -53,6 +53,17 @@ def put(unit: Unit, tenant: str, stream: int, row: DocumentRow) -> None:
     unit.execute(statement.on_conflict_do_update(index_elements=keys, set_=values))
 
 
+def copy(unit: Unit, tenant: str, source: int, stream: int, upto: int) -> None:
+    """What a session had up to a seq, another one has, too. Texts are kept by hash and need no copy."""
+    held = sa.select(documents.c.document_id).where(
+        documents.c.tenant == tenant, documents.c.stream == source, documents.c.seq <= upto
+    )
+    for name in unit.execute(held).scalars().all():
+        row = get(unit, tenant, source, name)
+        if row is not None:
+            put(unit, tenant, stream, row)
+
+
 _INSERT_BLOCK = Bulk(document_blocks, ("tenant", "hash"), ("start", "body"), keep=True)
 
 

@@ -176,6 +176,27 @@ def write(unit: Unit, row: StreamRow, new: Sequence[NewEvent], recorded_at: int)
     return digest
 
 
+_RESTORE = Bulk(events, ("tenant", "stream"), _FIELDS)
+
+
+def restore(unit: Unit, row: StreamRow, found: Sequence[StoredEvent]) -> bytes:
+    """Insert events that were written elsewhere behind the head of `row`: with their ids, times, salts and hashes, in
+    the chain of this stream. The new head digest; the caller moves the head."""
+    digest, rows = row.digest, []
+    for seq, event in enumerate(found, row.head + 1):
+        fields = envelope(row.tenant, row.stream_id, seq, event.recorded_at, event)
+        digest = next_digest(digest, fields, event.payload_hash)
+        rows.append(
+            (
+                seq, event.key, event.kind, event.schema_version, event.recorded_at, event.occurred_at, event.actor,
+                event.run_id, event.causation_id, event.correlation_id, event.origin, event.payload, event.salt,
+                event.payload_hash, digest,
+            )
+        )  # fmt: skip
+    _RESTORE.run(unit, (row.tenant, row.number), rows)
+    return digest
+
+
 def envelope(
     tenant: str, stream_id: str, seq: int, recorded_at: int, event: NewEvent | StoredEvent
 ) -> dict[str, str | int]:
@@ -244,6 +265,36 @@ def named(unit: Unit, tenant: str, stream: int, keys: Sequence[bytes], after: in
     between = sa.select(*_COLUMNS).where(*mine, events.c.seq > after, events.c.seq <= upto)
     for found in unit.execute(between.order_by(events.c.seq)):
         yield StoredEvent(*found)
+
+
+def since(unit: Unit, tenant: str, stream: int, seq: int) -> list[StoredEvent]:
+    """All events after `seq`, in order."""
+    query = sa.select(*_COLUMNS).where(events.c.tenant == tenant, events.c.stream == stream, events.c.seq > seq)
+    return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
+
+
+def of_kind(unit: Unit, tenant: str, stream: int, kind: str) -> list[StoredEvent]:
+    query = sa.select(*_COLUMNS).where(events.c.tenant == tenant, events.c.stream == stream, events.c.kind == kind)
+    return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
+
+
+def through(unit: Unit, tenant: str, stream: int, session: str, after: int) -> list[StoredEvent]:
+    """The events after `after` that came into a stream through a session, in order."""
+    mine = (events.c.tenant == tenant, events.c.stream == stream, events.c.seq > after)
+    query = sa.select(*_COLUMNS).where(*mine, events.c.origin.is_not(None)).order_by(events.c.seq)
+    found = (StoredEvent(*one) for one in unit.execute(query))
+    return [event for event in found if event.origin and event.origin.rpartition("@")[0] == session]
+
+
+def holders(unit: Unit, tenant: str, key: bytes) -> list[tuple[str, int, int]]:
+    """The streams that hold what an event of this id says, with its seq there: the one that it was written to, and the
+    forks that copied it. One look-up in the index for each stream of the tenant."""
+    query = (
+        sa.select(streams.c.stream_id, streams.c.number, events.c.seq)
+        .join(events, sa.and_(events.c.tenant == streams.c.tenant, events.c.stream == streams.c.number))
+        .where(streams.c.tenant == tenant, events.c.event_id == key, events.c.payload.is_not(None))
+    )
+    return [(name, number, seq) for name, number, seq in unit.execute(query.order_by(streams.c.stream_id))]
 
 
 def said(unit: Unit, tenant: str, stream: int, seqs: Collection[int]) -> dict[int, tuple[str, Sequence[str | None]]]:
