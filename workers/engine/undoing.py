@@ -111,7 +111,7 @@ def shared_streams(home: StreamRow, subject: str | None) -> tuple[str, str]:
 
 def plan(deps: Deps, tenant: str, session: str, to_seq: int | None, to_version: int | None, *, loosen: bool) -> Json:
     """What a rollback would do now, without doing it."""
-    with deps.database.read() as unit:
+    with deps.database.read(tenant) as unit:
         home = session_row(unit, tenant, session)
         goal = target(unit, home, to_seq, to_version)
         if not 0 <= goal.to_seq <= home.head:
