@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--quick", action="store_true", help=f"{QUICK_SESSIONS} sessions a source, {QUICK_TURNS} turns a session")
     add("--methods", type=_listed, default=[], help=f"some of {','.join(NAMES)}; default: all")
     add("--sources", type=_listed, default=[], help="folders of the corpus or formats of logs; default: all")
-    add("--cells", type=_listed, default=[], help=f"some of {','.join(CELLS)}; default: all")
+    add("--cells", type=_listed, default=[], help=f"some of {','.join(CELLS)}; default: all".replace("%", "%%"))
     add("--max-turns", type=int, metavar="N", help="score N turns of a session, spread evenly")
     add("--low-water", type=_listed, default=[], help="water marks: promptctx once more with each of these")
     add("--misses", type=int, default=0, metavar="N", help="the N values that promptctx missed most often")

@@ -87,7 +87,8 @@ def arrange(
     placed: list[tuple[int, tuple[Neutral, ...]]] = [(unit.seq, _zoned(unit, protected)) for unit in units]
     if arrangement.summary:
         # A summary stands where the newest of its units stood.
-        place = arrangement.summary[-1].unit
+        behind = [line.unit for line in arrangement.summary if line.unit < arrangement.layout.cut]
+        place = behind[-1] if behind else arrangement.summary[0].unit
         placed.append((place, (summary_message(arrangement.summary, omitted, words),)))
         placed.sort(key=lambda one: one[0])
     history = [message for _, messages in placed for message in messages]

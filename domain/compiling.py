@@ -19,6 +19,8 @@ from domain.extracts import Reading
 from domain.freezing import Frozen, freeze, is_frozen, thawed
 from domain.masking import masked_instruction, masked_tool, masker
 from domain.modes import BUILTIN_MODES, Mode, ModeSpec, resolve_mode
+from domain.policies import Strategies, recorded
+from domain.remaking import Maker
 from domain.rendering.neutral import Neutral
 from domain.requests import CompileRequest, SlotName
 from domain.rows import Instruction, SessionInfo, Tool
@@ -86,7 +88,8 @@ def compile_prompt(
     floor, frozen = _floor(desk), thawed(parent.frozen if parent else None, desk.facts, plan.mode)
     laid = _everything(desk, floor, frozen, parent) or _laid_out(desk, floor, frozen)
     protected, fills, around, room = laid
-    trimmed = _trim(desk, protected, parent, room, around)
+    maker = _maker(desk, parent)
+    trimmed = _trim(desk, protected, parent, room, around, maker)
 
     built = trimmed.built
     shown = (item for fill in fills for item in fill.shown)
@@ -95,6 +98,7 @@ def compile_prompt(
         anchors=_anchor_ids(desk),
         frozen=frozen or freeze(shown, desk.facts, plan.mode),
         heads=tuple(state.head for state in context.states),
+        made=maker.strategies.told(trimmed.arrangement.layout.made),
     )
     outcome = reports.Outcome(context, protected, fills, trimmed, built, layout, floor, desk.tools)
     return Prompt(
@@ -145,6 +149,16 @@ def still_holds(layout: Layout, context: Context) -> bool:
     """Whether nothing that the layout was made from was rolled back or redacted since, in any of the streams."""
     states = context.states
     return len(layout.heads) == len(states) and all(map(ContextState.still_holds, states, layout.heads))
+
+
+def _maker(desk: _Desk, parent: Layout | None) -> Maker:
+    """What makes messages smaller in this compile; what strategies of users made before is not made again."""
+    plan = desk.plan
+    reading = Reading(plan.words.speakers, {tool.name: tool.fields for tool in desk.tools if tool.fields})
+    mask = masker(desk.context.session)
+    done = [one for one in (parent.made if parent else ()) if one.text is not None]
+    strategies = Strategies(desk.context.strategies, recorded((*done, *desk.context.made), mask))
+    return Maker(plan.mode.policy, strategies, reading, desk.count, plan.words, mask)
 
 
 def _floor(desk: _Desk) -> dict[str, int]:
@@ -267,7 +281,9 @@ def _fixed_tokens(desk: _Desk, around: Frame, protected: Protected) -> int:
     return desk.count.payload(rendering.render(messages, desk.tools, desk.count.format), messages)
 
 
-def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, around: Frame) -> Trimmed[Built]:
+def _trim(
+    desk: _Desk, protected: Protected, parent: Layout | None, room: int, around: Frame, maker: Maker
+) -> Trimmed[Built]:
     plan, count = desk.plan, desk.count
 
     def build(attempt: Arrangement) -> Built:
@@ -279,10 +295,7 @@ def _trim(desk: _Desk, protected: Protected, parent: Layout | None, room: int, a
         return failed_check(built, attempt, protected, plan.limit)
 
     history, mode = desk.context.history, plan.mode
-    reading = Reading(plan.words.speakers, {tool.name: tool.fields for tool in desk.tools if tool.fields})
-    found = trim(
-        history, protected, parent, room, mode.low_water, mode.lending, reading, count, plan.locale, build, check
-    )
+    found = trim(history, protected, parent, room, mode.low_water, mode.lending, maker, build, check)
     if found is None:
         raise overflow({"fixed": plan.limit - room + 1}, plan.budget, count)
     return found
@@ -293,6 +306,7 @@ def _arranged(desk: _Desk, around: Frame, protected: Protected, attempt: Arrange
     history, cut = desk.context.history, attempt.layout.cut
     shown = sum(unit.seq < cut for unit in (*attempt.window, *protected.units)) + len(attempt.summary)
     omitted = history.before.units + sum(unit.seq < cut for unit in history.recent) - shown
+    omitted += len(attempt.layout.removed)
     return arrange(around, protected, attempt, omitted, desk.plan.words)
 
 

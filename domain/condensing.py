@@ -33,14 +33,14 @@ def condense(text: str, limit: int, count: Callable[[str], int], marker: Marker,
         made = None
     if isinstance(value, dict | list):
         if limit >= whole * STRUCTURAL:
-            made = _structural(value, limit, count)
-        made = made or _extract(list(leaves(value)), limit, count)
+            made = structural(value, limit, count)
+        made = made or extracted(list(leaves(value)), limit, count)
     if made is None:
-        made = _lines(text, limit, count, marker)
+        made = telling_lines(text, limit, count, marker)
     return made or shorten(text, limit, count, marker)
 
 
-def _extract(fragments: list[Fragment], limit: int, count: Callable[[str], int]) -> str | None:
+def extracted(fragments: list[Fragment], limit: int, count: Callable[[str], int]) -> str | None:
     """The leaves that tell most as `key: value`, in their order."""
     room: float = limit
     for _ in range(4):
@@ -53,7 +53,7 @@ def _extract(fragments: list[Fragment], limit: int, count: Callable[[str], int])
     return None
 
 
-def _structural(value: Any, limit: int, count: Callable[[str], int]) -> str | None:
+def structural(value: Any, limit: int, count: Callable[[str], int]) -> str | None:
     """The JSON value without the leaves that tell least."""
     fragments = list(leaves(value))
     room = limit
@@ -93,7 +93,7 @@ def _prune(value: Any, places: Iterator[int], chosen: frozenset[int]) -> Any:
     return value if next(places) in chosen else _GONE
 
 
-def _lines(text: str, limit: int, count: Callable[[str], int], marker: Marker) -> str | None:
+def telling_lines(text: str, limit: int, count: Callable[[str], int], marker: Marker) -> str | None:
     """The lines that tell most, in their order, with a mark where others were left out."""
     lines = lines_of(text)
     note = Note.of("", [fragment for _, fragment in lines])

@@ -1,5 +1,6 @@
 """Declared fields: what a tool says is worth keeping of its answers, as JMESPath expressions."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,3 +30,9 @@ def declared(value: Any, rules: Sequence[str]) -> dict[str, Any] | None:
         if field is not None and field not in ([], {}):
             found[rule] = field
     return found or None
+
+
+def declared_text(value: Any, rules: Sequence[str]) -> str | None:
+    """The declared fields of a JSON value as JSON; None when it has none of them."""
+    found = declared(value, rules)
+    return json.dumps(found, ensure_ascii=False, separators=(", ", ": ")) if found else None

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 
 from domain.errors import InvalidRequest
 from domain.events import Value
+from domain.policies import Rule
 from domain.requests import CompileRequest, Place, SlotName
 
 SLOTS: tuple[SlotName, ...] = ("constraints", "planner", "task_memory", "tool_state", "profile", "recall")
@@ -69,8 +70,11 @@ class SlotSpec(Value):
 
 
 class ModeSpec(Value):
+    """`policy` says what a trim does to which messages, the first rule that fits deciding."""
+
     slots: tuple[SlotSpec, ...]
     freeze: Literal["run"] | None = None
+    policy: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ class Mode:
     low_water: float
     freeze: bool = False
     lending: bool = True
+    policy: tuple[Rule, ...] = ()
 
     def place(self, slot: SlotName, *, volatile: bool) -> Place:
         """Where a slot's items stand: stable ones in the prefix, volatile ones at the tail, unless told otherwise."""
@@ -97,14 +102,19 @@ class Mode:
         return "tail" if volatile else "prefix"
 
 
-def parse_modes(tables: Mapping[str, Any]) -> dict[str, ModeSpec]:
-    """Modes from TOML tables by name. Raises InvalidRequest naming the field that is wrong."""
+def parse_modes(tables: Mapping[str, Any], file: str = "built-in modes") -> dict[str, ModeSpec]:
+    """Modes from TOML tables by name. Raises InvalidRequest naming the file and the key that is wrong."""
+    return {name: _parse_mode(name, table, file) for name, table in tables.items()}
+
+
+def _parse_mode(name: str, table: Any, file: str) -> ModeSpec:
     try:
-        return {name: ModeSpec.model_validate(table) for name, table in tables.items()}
+        return ModeSpec.model_validate(table)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        path = ".".join(map(str, first["loc"]))
-        raise InvalidRequest(f"modes: {path}: {first['msg']}.", path=path) from None
+        path = ".".join(("modes", name, *map(str, first["loc"])))
+        message = first["msg"].removeprefix("Value error, ")
+        raise InvalidRequest(f"{file}: {path}: {message}.", path=path) from None
 
 
 BUILTIN_MODES: Mapping[str, ModeSpec] = parse_modes(tomllib.loads(BUILTIN))
@@ -127,6 +137,7 @@ def resolve_mode(asked: str | None, modes: Mapping[str, ModeSpec], request: Comp
         low_water=LOW_WATER if overrides.low_water is None else overrides.low_water,
         freeze=modes[name].freeze == "run",
         lending=overrides.lending,
+        policy=modes[name].policy if overrides.policy is None else overrides.policy,
     )
 
 

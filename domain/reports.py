@@ -9,6 +9,7 @@ from domain.budgets import SlotFill
 from domain.context import Context
 from domain.counting import Counter
 from domain.modes import Mode
+from domain.policies import SUPERSEDED, Made
 from domain.rendering.neutral import Neutral
 from domain.rows import Tool
 from domain.snapshots import Layout
@@ -56,6 +57,7 @@ def account(outcome: Outcome, mode: Mode, budget: int, count: Counter, parent: L
             "strategy": arrangement.strategy,
             "cut": arrangement.layout.cut,
             "carried": parent is not None and arrangement.layout.trims == parent.trims,
+            "strategies": [_attempt(one) for one in outcome.layout.made],
             "rolled_back": [{"strategy": one.strategy, "failed": one.failed} for one in outcome.trimmed.rolled_back],
         },
         "rolled_back": _rolled_back(outcome, parent),
@@ -93,13 +95,19 @@ def ledger(units: Sequence[Entry], items: Sequence[Entry], total_units: int) -> 
     return found
 
 
+def _attempt(made: Made) -> Entry:
+    found: Entry = {"seq": made.seq, "strategy": made.strategy, "shown": made.shown}
+    return found | {"error": made.error} if made.error else found
+
+
 def _units(outcome: Outcome) -> list[Entry]:
     """One entry per unit that the compile looked at, and one for the range before them."""
     arrangement, protected = outcome.trimmed.arrangement, outcome.protected
     entries = [_protected(unit, protected) for unit in protected.units]
-    entries += [_entry(unit, "included", "window", "window", shortened=unit.shortened) for unit in arrangement.window]
+    entries += [_shown(unit) for unit in arrangement.window]
     entries += [_summarized(line) for line in arrangement.summary]
-    entries += [_entry(unit, "dropped", "window", "dropped") for unit in arrangement.dropped]
+    reasons = arrangement.reasons
+    entries += [_entry(one, "dropped", reasons.get(one.seq, "window"), "dropped") for one in arrangement.dropped]
     entries += [_entry(unit, "dropped", "orphan", "dropped") for unit in outcome.context.history.recent if unit.orphan]
     entries += _range_before(outcome, entries)
     return sorted(entries, key=lambda entry: (entry["from_seq"], entry["to_seq"]))
@@ -109,6 +117,15 @@ def _protected(unit: Unit, protected: Protected) -> Entry:
     if unit.seq == protected.anchor:
         return _entry(unit, "included", "protected", "anchor_business", shortened=protected.shortened)
     return _entry(unit, "included", "protected", "pinned" if unit.seq in protected.pinned else "window")
+
+
+def _shown(unit: Unit) -> Entry:
+    """A unit of the window; one of which a line is left under which the rest can be expanded is a reference."""
+    names = [one.strategy for one in unit.made]
+    reason = SUPERSEDED if SUPERSEDED in names else "policy" if names else "window"
+    referenced = SUPERSEDED in names or "reference" in names
+    found = _entry(unit, "referenced" if referenced else "included", reason, "window", shortened=unit.shortened)
+    return found | {"strategies": names} if names else found
 
 
 def _summarized(line: SummaryLine) -> Entry:
@@ -186,8 +203,11 @@ def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
     if masked := [message.unit for message in outcome.built.messages if message.masked]:
         yield f"secrets were masked in the units at seq {', '.join(map(str, masked))}"
     for unit in outcome.trimmed.arrangement.window:
-        if unit.shortened:
+        if unit.room:
             yield f"the unit at seq {unit.seq} is over the window: {unit.shortened} tokens of its middle were cut"
+    failures = sorted({(one.strategy, one.error) for one in outcome.layout.made if one.error})
+    for name, error in failures:
+        yield f"strategy {name} made nothing: {error}"
     rules = [fill for fill in outcome.fills if fill.slot == "constraints"]
     if left := sum(one.reason is not None for fill in rules for one in fill.placed):
         yield f"{left} warn rules are not in the prompt: they need more than the slot constraints has"

@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError
 from domain.canonical import content_hash
 from domain.errors import InvalidRequest
 from domain.events import Locale, Value
+from domain.policies import Rule
 
 Format = Literal["openai", "anthropic", "text"]
 Place = Literal["prefix", "tail"]
@@ -37,6 +38,7 @@ class Overrides(Value):
     reserve_ratio: Annotated[float, Field(ge=0.15, le=0.9)] | None = None
     lending: bool = True
     reinforce_rules: bool | None = None
+    policy: tuple[Rule, ...] | None = None
     reinforce_limit: Annotated[int, Field(ge=0, le=3)] = 3
 
 

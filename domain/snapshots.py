@@ -6,6 +6,7 @@ from typing import Any
 
 from domain.canonical import content_hash
 from domain.freezing import Frozen
+from domain.policies import Made
 from domain.rendering.neutral import Neutral
 from domain.summaries import SummaryLine
 
@@ -18,7 +19,9 @@ class Layout:
     """Where the history is cut and what stands for the part before it. `cut` is the seq of the first unit of the
     window; 0 means that nothing was ever cut. `kept` names units before it that are shown all the same, `shortened`
     the tokens into which units had to fit. `trims` counts the cuts made in this view, `frozen` holds the slot
-    items that stay as they are for the rest of a run, and `heads` the seqs of the streams that it was made from."""
+    items that stay as they are for the rest of a run, and `heads` the seqs of the streams that it was made from.
+    `made` holds what strategies made of messages, `removed` the units behind the cut that a policy took out, and
+    `trimmed` the newest seqs that the latest trims saw."""
 
     cut: int = 0
     summary: tuple[SummaryLine, ...] = ()
@@ -28,6 +31,9 @@ class Layout:
     anchors: tuple[str | None, str | None] = (None, None)
     frozen: Frozen | None = None
     heads: tuple[int, ...] = ()
+    made: tuple[Made, ...] = ()
+    removed: tuple[int, ...] = ()
+    trimmed: tuple[int, ...] = ()
 
     @property
     def seen(self) -> int:
@@ -44,6 +50,9 @@ class Layout:
             "anchors": list(self.anchors),
             "frozen": self.frozen.dump() if self.frozen else None,
             "heads": list(self.heads),
+            "made": [one.dump() for one in self.made],
+            "removed": list(self.removed),
+            "trimmed": list(self.trimmed),
         }
 
     @classmethod
@@ -60,6 +69,9 @@ class Layout:
             anchors=(system, business),
             frozen=frozen,
             heads=tuple(data["heads"]),
+            made=tuple(Made(*one) for one in data.get("made", ())),
+            removed=tuple(data.get("removed", ())),
+            trimmed=tuple(data.get("trimmed", ())),
         )
 
 

@@ -4,28 +4,18 @@
 outcome, and a failed check rolls that round back and tries the next. Nothing is cut that was not accounted for.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from domain.anchors import Protected
-from domain.condensing import condense
-from domain.counting import Counter
-from domain.events import TextPart
-from domain.extracts import Reading, reference_id
-from domain.rendering.neutral import Neutral, text_of
+from domain.candidates import Begun, begin
+from domain.policies import ages
+from domain.remaking import Fate, Maker, by_policy, newer_answers
+from domain.rooms import heading, suffix, summary_share, summary_tokens
 from domain.snapshots import Layout
-from domain.summaries import Extractor, SummaryLine
-from domain.text import shorten
+from domain.summaries import SummaryLine
 from domain.windows import History, Shallow, Unit
-from domain.wording import WORDINGS, Wording
-
-SUMMARY_SHARES = ((600, 0.85), (8_000, 0.4), (None, 0.1))
-"""How much of the window the summary may take: of its first thousand tokens most, since whole turns would not fit there
-anyway, of further ones less, of many hardly any."""
-
-SMALLEST_SUMMARY = 48
-"""Tokens below which there is no summary: hardly more than its heading would fit."""
 
 NEWEST_LEAST, NEWEST_SHARE = 0.4, 0.85
 """The least and the most of the window that the newest unit has when it does not fit beside a full summary."""
@@ -39,9 +29,6 @@ FILLINGS = 2
 WHOLE = 0.6
 """The share of the newest unit that must be worth its room for the unit to stay whole."""
 
-SHORTEST_TEXT = 16
-"""Tokens that a text in a shortened unit keeps at the least."""
-
 TIGHTER = 0.75
 """What a failed round leaves of its target."""
 
@@ -54,13 +41,14 @@ Built = TypeVar("Built")
 @dataclass(frozen=True, slots=True)
 class Arrangement:
     """The outcome for the history: `window` stays, `summary` stands for the units that its lines name, `dropped` units
-    went."""
+    went, for want of room unless `reasons` says otherwise."""
 
     window: tuple[Unit, ...]
     summary: tuple[SummaryLine, ...]
     dropped: tuple[Unit, ...]
     layout: Layout
     strategy: str = "none"
+    reasons: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def tokens(self) -> int:
@@ -91,9 +79,7 @@ def trim(
     room: int,
     low_water: float,
     lending: bool,
-    reading: Reading,
-    count: Counter,
-    locale: str,
+    maker: Maker,
     build: Callable[[Arrangement], Built],
     failed_check: Callable[[Arrangement, Built], str | None],
 ) -> Trimmed[Built] | None:
@@ -103,10 +89,13 @@ def trim(
     that it fails, if any. With a parent layout the trim goes down to the low-water mark, so that the next prompts share
     a prefix; without one the window is the longest suffix that fits.
     """
-    begun = _begin(history, protected, parent, lending, reading, count, locale)
+    begun = begin(history, protected, parent, lending, maker)
     rolled_back: list[Round] = []
-    for attempt in _ladder(begun, room, low_water, count, locale):
-        built = build(attempt)
+    before: Arrangement | None = None
+    for attempt in _ladder(begun, room, low_water):
+        if before and (attempt.window, attempt.summary) == (before.window, before.summary):
+            continue  # what just failed is not rendered again under another name
+        before, built = attempt, build(attempt)
         failed = failed_check(attempt, built)
         if failed is None:
             return Trimmed(attempt, built, tuple(rolled_back))
@@ -114,80 +103,7 @@ def trim(
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """The units as the trim finds them: `units` are those that it may cut, newest last; what the parent made smaller is
-    smaller, with its tokens in `shortened`, and `whole` holds what to make smaller ones from."""
-
-    units: tuple[Unit, ...]
-    gone: tuple[Unit, ...]
-    lines: tuple[SummaryLine, ...]
-    whole: dict[int, Unit]
-    shortened: dict[int, int]
-    before: Layout | None
-    complete: bool
-    deep: bool
-    newest: int
-    lending: bool
-    protected: Protected
-    extractor: Extractor
-
-    @property
-    def cut(self) -> int:
-        return self.before.cut if self.before else 0
-
-    def layout(self, window: Sequence[Unit], lines: tuple[SummaryLine, ...], cut: int, *, trimmed: bool) -> Layout:
-        """What the next prompt of the view carries on."""
-        shown = (*self.protected.units, *window)
-        smaller = {unit.seq: unit.room for unit in window if unit.shortened}
-        return Layout(
-            cut=cut,
-            summary=lines,
-            trims=(self.before.trims if self.before else 0) + trimmed,
-            kept=tuple(sorted(unit.events[0] for unit in shown if unit.seq < cut)),
-            shortened=tuple(sorted(smaller.items())),
-        )
-
-
-def _begin(
-    history: History,
-    protected: Protected,
-    parent: Layout | None,
-    lending: bool,
-    reading: Reading,
-    count: Counter,
-    locale: str,
-) -> _Begun:
-    units = (*history.older, *history.recent)
-    whole = [unit for unit in units if unit.seq not in protected.seqs and not unit.orphan]
-    before = parent or Layout()
-    # What the parent showed stays, and an answer that came since is news however old its call: until the next trim.
-    shown = set(before.kept)
-    fresh = {
-        unit.seq
-        for unit in whole
-        if unit.seq >= before.cut or unit.last > before.seen or not shown.isdisjoint(unit.events)
-    }
-    lines = tuple(line for line in before.summary if line.unit not in protected.seqs | fresh)
-    limits = dict(before.shortened)
-    free = [(unit.seq in limits and _shorten(unit, limits[unit.seq], reading, count, locale)) or unit for unit in whole]
-    return _Begun(
-        units=tuple(unit for unit in free if unit.seq in fresh),
-        gone=tuple(unit for unit in whole if unit.seq not in fresh),
-        lines=lines,
-        whole={unit.seq: unit for unit in whole},
-        shortened=limits,
-        before=parent,
-        complete=before.cut >= history.since,
-        deep=history.deep or not history.since,
-        newest=history.recent[-1].seq if history.recent else 0,
-        lending=lending,
-        protected=protected,
-        extractor=Extractor(lines, whole, protected.units, reading),
-    )
-
-
-def _ladder(begun: _Begun, room: int, low_water: float, count: Counter, locale: str) -> Iterator[Arrangement]:
+def _ladder(begun: Begun, room: int, low_water: float) -> Iterator[Arrangement]:
     """Ever stronger cuts: none, the summary at its full size, none of it, a tighter target, and at last no window."""
     spent = sum(unit.tokens for unit in begun.units) + sum(line.tokens for line in begun.lines)
     if begun.complete and spent <= room:
@@ -198,94 +114,115 @@ def _ladder(begun: _Begun, room: int, low_water: float, count: Counter, locale: 
         raise Shallow
     target = int(room * low_water) if begun.before else room
     for strategy, share in (("summary", 1.0), ("drop", 1.0), ("drop", TIGHTER), ("drop", 0.0))[: MAX_ROUNDS - 1]:
-        yield _cut(begun, max(0, int(target * share)), strategy, count, locale)
+        yield _cut(begun, max(0, int(target * share)), strategy)
 
 
-def _cut(begun: _Begun, target: int, strategy: str, count: Counter, locale: str) -> Arrangement:
+def _cut(begun: Begun, target: int, strategy: str) -> Arrangement:
     """The window down to `target` tokens, the summary of what goes included. What the summary leaves over, the window
     gets back; what the window cannot use, the summary."""
-    begun = _without_giants(begun, target, count, locale)
-    reserve = _summary_room(begun, target)
+    ruled = _by_policy(begun, target)
+    spare = target - sum(unit.tokens for unit in ruled.units)
+    # What a policy made to fit is not pushed out by a summary of what went.
+    fits = ruled is not begun and spare >= 0
+    begun = _without_giants(ruled, target)
+    reserve = min(spare, _summary_room(begun, target)) if fits else _summary_room(begun, target)
     if strategy == "drop":
         target, reserve = target - reserve, 0
-    window, lines = _filled(begun, target, reserve, count, locale)
+    window, lines = _filled(begun, target, reserve)
     for _ in range(FILLINGS if begun.lending else 0):
-        spare = target - sum(unit.tokens for unit in window) - _summary_tokens(lines, count, locale)
+        spare = target - sum(unit.tokens for unit in window)
+        spare -= summary_tokens(lines, begun.maker.count, begun.maker.words)
         following = begun.units[-len(window) - 1] if len(window) < len(begun.units) else None
-        if (
-            not reserve
-            or following is None
-            or (window and window[-1].shortened)
-            or (lines and following.tokens > spare)
-        ):
+        if not reserve or following is None or (window and window[-1].room) or (lines and following.tokens > spare):
             break
-        reserve = _summary_tokens(lines, count, locale)
-        window, lines = _filled(begun, target, reserve, count, locale)
+        reserve = summary_tokens(lines, begun.maker.count, begun.maker.words)
+        window, lines = _filled(begun, target, reserve)
     gone = begun.units[: len(begun.units) - len(window)]
-    cut = next((unit.seq for unit in window if unit.seq >= begun.cut), begun.newest + 1)
+    after = begun.newest.seq + 1 if begun.newest else 1
+    cut = next((unit.seq for unit in window if unit.seq >= begun.cut), after)
     return Arrangement(
         window=window,
         summary=lines,
-        dropped=_unlisted((*begun.gone, *gone), lines),
+        dropped=_unlisted((*begun.gone, *gone, *begun.left), lines),
         layout=begun.layout(window, lines, cut, trimmed=True),
         strategy=strategy,
+        reasons={unit.seq: "policy" for unit in begun.left},
     )
 
 
-def _without_giants(begun: _Begun, target: int, count: Counter, locale: str) -> _Begun:
+def _by_policy(begun: Begun, target: int) -> Begun:
+    """Answers that newer ones replaced become one line each, and what the mode's policy says is done to the rest, but
+    for the newest unit, on which the next step stands."""
+    maker, protected = begun.maker, begun.protected.units
+    newer = newer_answers([*protected, *(begun.whole[unit.seq] for unit in begun.units)])
+    if not newer and not maker.rules:
+        return begun
+    users = [unit.seq for unit in (*protected, *begun.whole.values()) if unit.role == "user"]
+    age = ages(users, begun.before.trimmed if begun.before else ())
+    limit = int(target * GIANT)
+
+    def fate(unit: Unit) -> Fate:
+        return by_policy(begun.whole[unit.seq], age(unit.last), limit, newer, maker)
+
+    units, left, gone = list[Unit](), list[Unit](), list[Unit]()
+    for unit in begun.units[:-1]:
+        found = fate(unit)
+        if found.leaves:
+            (left if found.leaves == "drop" else gone).append(begun.whole[unit.seq])
+        else:
+            units.append(found.unit if found.unit.made and found.unit.tokens < unit.tokens else unit)
+    for unit in begun.gone:
+        (left if maker.rules and fate(unit).leaves == "drop" else gone).append(unit)
+    return replace(
+        begun,
+        units=(*units, *begun.units[-1:]),
+        gone=tuple(sorted(gone, key=lambda unit: unit.seq)),
+        left=tuple(left),
+        removed=begun.removed | {unit.seq for unit in (*left, *gone)},
+        whole=begun.whole | {unit.seq: unit for unit in units if unit.made and not unit.room},
+    )
+
+
+def _without_giants(begun: Begun, target: int) -> Begun:
     """Units that are larger than their share are made smaller, so that one does not push out all that came before it;
-    the newest is left to `_window`."""
-    most = int(target * GIANT)
-    units = [
-        (unit.tokens > most and _shorten(begun.whole[unit.seq], most, begun.extractor.reading, count, locale)) or unit
-        for unit in begun.units[:-1]
-    ]
-    return replace(begun, units=(*units, *begun.units[-1:]))
+    the newest is left to `_window`. Where newer ones fill the target, nothing older can stay and none is made smaller.
+    """
+    most, units = int(target * GIANT), list(begun.units)
+    held = units[-1].tokens if units else 0
+    for at in range(len(units) - 2, -1, -1):
+        if held > target:
+            break
+        if units[at].tokens > most:
+            units[at] = begun.smaller(units[at].seq, most) or units[at]
+        held += units[at].tokens
+    return replace(begun, units=tuple(units))
 
 
-def _filled(
-    begun: _Begun, target: int, reserve: int, count: Counter, locale: str
-) -> tuple[tuple[Unit, ...], tuple[SummaryLine, ...]]:
-    window = _window(begun, target - reserve, count, locale)
+def _filled(begun: Begun, target: int, reserve: int) -> tuple[tuple[Unit, ...], tuple[SummaryLine, ...]]:
+    window = _window(begun, target - reserve)
     # Without a window the summary has all the room.
-    lines = _summary(begun, window, reserve if window or not reserve else target, count, locale)
+    lines = _summary(begun, window, reserve if window or not reserve else target)
     return window, lines
 
 
-def _window(begun: _Begun, room: int, count: Counter, locale: str) -> tuple[Unit, ...]:
+def _window(begun: Begun, room: int) -> tuple[Unit, ...]:
     """The longest suffix that fits; of a newest unit that does not, a part: the agent's next step stands on it."""
-    window = _suffix(begun.units, room)
+    window = suffix(begun.units, room)
     if window or not begun.units:
         return window
-    newest = begun.whole[begun.units[-1].seq]
-    smaller = _shorten(newest, room, begun.extractor.reading, count, locale)
+    smaller = begun.smaller(begun.units[-1].seq, room)
     return (smaller,) if smaller else ()
 
 
-def _summary(begun: _Begun, window: Sequence[Unit], room: int, count: Counter, locale: str) -> tuple[SummaryLine, ...]:
-    gone = (*begun.gone, *begun.units[: len(begun.units) - len(window)])
-    return begun.extractor.lines(gone, window, room - _heading(count, locale), count.text)
+def _summary(begun: Begun, window: Sequence[Unit], room: int) -> tuple[SummaryLine, ...]:
+    gone = sorted((*begun.gone, *begun.units[: len(begun.units) - len(window)]), key=lambda unit: unit.seq)
+    count = begun.maker.count
+    return begun.extractor.lines(gone, window, room - heading(count, begun.maker.words), count.text)
 
 
-def _summary_tokens(lines: Sequence[SummaryLine], count: Counter, locale: str) -> int:
-    return _heading(count, locale) + sum(line.tokens for line in lines) if lines else 0
-
-
-def _share(target: int) -> int:
-    """What the summary may take of a target; what it leaves to the window only ever grows with the target."""
-    if target < SMALLEST_SUMMARY:
-        return 0
-    taken, below = 0.0, 0
-    for upto, share in SUMMARY_SHARES:
-        top = target if upto is None else min(target, upto)
-        taken += max(0, top - below) * share
-        below = max(below, top)
-    return min(int(taken), target - SMALLEST_SUMMARY)
-
-
-def _summary_room(begun: _Begun, target: int) -> int:
+def _summary_room(begun: Begun, target: int) -> int:
     """What the summary may take: its share, but for what the newest unit is worth beside all that went."""
-    most = _share(target)
+    most = summary_share(target)
     if not begun.lending or not begun.units or begun.units[-1].tokens <= target - most:
         return most
     newest = begun.units[-1]
@@ -299,66 +236,3 @@ def _unlisted(gone: Sequence[Unit], lines: Sequence[SummaryLine]) -> tuple[Unit,
     """Of the units that went, those that no line of the summary stands for."""
     listed = {line.unit for line in lines}
     return tuple(unit for unit in gone if unit.seq not in listed)
-
-
-def _suffix(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
-    """The longest suffix that fits."""
-    first = len(units)
-    while first and units[first - 1].tokens <= room:
-        first -= 1
-        room -= units[first].tokens
-    return tuple(units[first:])
-
-
-def _heading(count: Counter, locale: str) -> int:
-    words = WORDINGS[locale]
-    rows = (words.summary, words.earlier.format(units=10_000), words.expandable)
-    part = TextPart(type="text", text="\n".join(rows))
-    return count.neutral([Neutral("user", "summary", (part,))])
-
-
-def _shorten(unit: Unit, room: int, reading: Reading, count: Counter, locale: str) -> Unit | None:
-    """The unit with its texts made smaller until it fits, the longest first; calls and ids stay whole, and so does a
-    message with reasoning, whose signature holds for the whole of it."""
-    words = WORDINGS[locale]
-    texts = ["" if one.reasoning else "\n".join(map(text_of, one.parts)) for one in unit.messages]
-    sizes = [count.text(text) for text in texts]
-    for slack in (0, 8 * len(sizes)):
-        level = _level(sizes, room - (unit.tokens - sum(sizes)) - slack)
-        if level < SHORTEST_TEXT:
-            return None
-        messages = []
-        for message, text, size in zip(unit.messages, texts, sizes, strict=True):
-            if size > level:
-                made = _smaller(message, text, level, reading, count, words)
-                if not made:
-                    return None
-                message = replace(message, parts=(TextPart(type="text", text=made),))
-            messages.append(message)
-        tokens = count.neutral(messages)
-        if tokens <= room:
-            cut = unit.shortened + unit.tokens - tokens
-            return replace(unit, messages=tuple(messages), tokens=tokens, shortened=cut, room=room)
-    return None
-
-
-def _smaller(message: Neutral, text: str, limit: int, reading: Reading, count: Counter, words: Wording) -> str:
-    """A text in `limit` tokens, with a mark that says how much is missing and under which reference it stands."""
-
-    def marker(tokens: int) -> str:
-        return words.left_out_of(tokens, reference_id(message))
-
-    if message.role != "tool":
-        return shorten(text, limit, count.text, marker)
-    return condense(text, limit, count.text, marker, reading.fields.get(message.tool or "", ()))
-
-
-def _level(sizes: Sequence[int], room: int) -> int:
-    """The size to which the larger ones are cut so that all together take `room`."""
-    left = room
-    for place, size in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - place)
-        if size > share:
-            return share
-        left -= size
-    return max(sizes, default=0)

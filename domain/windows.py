@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from domain.counting import Counter
+from domain.policies import Made
 from domain.rendering.neutral import Neutral
 from domain.rows import Message
 from domain.showing import Showing
@@ -32,7 +33,7 @@ NEWEST = 2**62
 class Unit:
     """`seq` is that of its first message, `last` of its newest. `tokens` counts all it would add to the payload,
     `given` what of it is the log's own, without synthetic answers; `shortened` tokens were cut out of its middle
-    to fit into `room`."""
+    to fit into `room`; `made` tells what strategies made of its messages."""
 
     seq: int
     last: int
@@ -45,6 +46,7 @@ class Unit:
     open: bool = False
     shortened: int = 0
     room: int = 0
+    made: tuple[Made, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

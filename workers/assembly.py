@@ -10,7 +10,7 @@ from workers.clock import Clock, SystemClock
 from workers.dispatch import Bell, Dispatcher, Inline, Ring, Threads
 from workers.dumps import Dumps
 from workers.engine import Deps, Engine
-from workers.settings import Settings
+from workers.settings import Settings, config_file
 from workers.store import Database
 
 
@@ -56,7 +56,7 @@ def close(engine: Engine) -> None:
 
 def modes(settings: Settings) -> dict[str, ModeSpec]:
     """The built-in modes and the user's own, which may replace them."""
-    return {**BUILTIN_MODES, **parse_modes(settings.modes)}
+    return {**BUILTIN_MODES, **parse_modes(settings.modes, config_file())}
 
 
 def make_dispatcher(settings: Settings) -> Dispatcher:

@@ -140,9 +140,14 @@ def _spelled(path: str) -> str:
     return f"{path} ({PREFIX}{path.partition('.')[0].upper()}): " if path else ""
 
 
+def config_file() -> str:
+    """The file that settings are read from, if it is there."""
+    return os.environ.get(CONFIG_VARIABLE) or CONFIG_FILE
+
+
 def _read_config() -> dict[str, Any]:
     chosen = os.environ.get(CONFIG_VARIABLE)
-    path = Path(chosen or CONFIG_FILE)
+    path = Path(config_file())
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,7 +1,10 @@
 """Compile: pinned requests, jobs in order, snapshots that stay, replays to the byte."""
 
+import re
 import threading
+import tomllib
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +15,12 @@ from store_histories import append_valid, drain, event, histories, said, with_ca
 
 from domain.canonical import content_hash
 from domain.errors import InvalidRequest, SnapshotRedacted, Timeout, UnknownJob, UnknownSession, UnknownSnapshot
-from domain.modes import SlotSpec
+from domain.modes import SlotSpec, parse_modes
 from domain.sources import SourceItem
 from domain.timemachine.verdicts import first_difference
 from workers.engine import Deps, Engine
 from workers.store import Database, jobs, packing
+from workers.strategies import StrategyRegistry
 
 Json = dict[str, Any]
 
@@ -341,6 +345,39 @@ def test_a_slow_source_costs_its_own_items(database: Database, tenant: str) -> N
     assert any("slow" in warning for warning in prompt["report"]["warnings"])
 
 
+def test_a_strategy_of_ones_own_shapes_a_prompt_that_replays_without_it(database: Database, tenant: str) -> None:
+    engine = Engine(Deps(database))
+    engine.deps.strategies.register("shout", lambda text, budget: text[:20].upper())
+    asked = {"overrides": {"policy": [{"roles": ["user"], "ladder": ["shout"]}]}}
+    engine.append(tenant, "s", [said(f"{turn} is a long story. " * 60) for turn in range(6)])
+    prompt = compiled(engine, tenant, budget=1500, **asked)
+    assert "3 IS A LONG STORY. 3" in str(prompt["payload"])
+    engine.deps.strategies.unregister("shout")
+    assert engine.replay(tenant, prompt["id"])["identical"]
+    engine.append(tenant, "s", [said("and?")])
+    after = compiled(engine, tenant, budget=1500, **asked)
+    assert "3 IS A LONG STORY. 3" in str(after["payload"]), "what was made is carried on"
+    assert engine.replay(tenant, after["id"])["identical"]
+
+
+def test_a_strategy_that_never_ends_costs_itself_only(database: Database, tenant: str) -> None:
+    release = threading.Event()
+    engine = Engine(Deps(database))
+    engine.deps.strategies.time_limit = 0.05
+    engine.deps.strategies.register("endless", lambda text, budget: str(release.wait(60)))
+    engine.append(tenant, "s", [said(f"{turn} is a long story. " * 60) for turn in range(6)])
+    asked = {"overrides": {"policy": [{"roles": ["user"], "ladder": ["endless"]}]}}
+    prompt = compiled(engine, tenant, budget=1500, **asked)
+    release.set()
+    assert any("endless made nothing" in warning for warning in prompt["report"]["warnings"])
+
+
+@pytest.mark.parametrize("name", ["reference", "superseded", "Loud", ""])
+def test_a_strategy_needs_a_name_of_its_own(name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        StrategyRegistry().register(name, lambda text, budget: text)
+
+
 def test_a_child_inherits_the_rules_its_parent_had_when_it_was_asked(engine: Engine, tenant: str) -> None:
     engine.append(tenant, "p", [event("constraint.set", id="a", text="rule before 1a")])
     engine.append(tenant, "c", [event("session.started", parent="p"), said("go")])
@@ -506,3 +543,25 @@ def test_job_rows_are_numbered_without_gaps(engine: Engine, tenant: str, session
     with database.read(tenant) as unit:
         rows = [jobs.get(unit, tenant, name) for name in names]
     assert [row.number for row in rows if row] == [1, 2, 3, 4]
+
+
+def test_the_page_about_trim_policies_holds(database: Database, tenant: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "trim-policies.md").read_text(encoding="utf-8")
+    (config,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(parse_modes(tomllib.loads(config)["modes"])["support"].policy) == 3
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    engine = Engine(Deps(database))
+    for turn in range(4):
+        call = event(
+            "assistant.output", tool_calls=[{"id": f"c{turn}", "name": "read", "arguments": f'{{"n":{turn}}}'}]
+        )
+        answer = event("tool.result", call_id=f"c{turn}", content=f"page {turn}\n" + "and so on\n" * 80)
+        engine.append(tenant, "s", [said(f"read page {turn}"), call, answer])
+
+    def compile_it(request: Json) -> Json:
+        return compiled(engine, tenant, **request)
+
+    names: Json = {"engine": engine, "compile": compile_it}
+    exec(compile(example, "docs/trim-policies.md", "exec"), names)
+    told = [message["content"] for message in names["prompt"]["payload"]["messages"] if message["role"] == "tool"]
+    assert told[:3] == ["page 0", "page 1", "page 2"]

@@ -1,6 +1,6 @@
 """Logs built in memory and prompts compiled from them, as the engine does it but without a store."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +9,7 @@ from domain.context import Context
 from domain.counting import Counter
 from domain.events import Event, TextPart, dump_payload, parse_payload
 from domain.history import in_force
+from domain.policies import Made, Shrink
 from domain.requests import CompileRequest, parse_request
 from domain.snapshots import Layout, Prompt
 from domain.sources import SourceResult
@@ -105,6 +106,8 @@ class World:
     tenant: Log = field(default_factory=lambda: Log("t"))
     parents: Sequence[Log] = ()
     sources: tuple[SourceResult, ...] = ()
+    strategies: Mapping[str, Shrink] = field(default_factory=dict)
+    made: tuple[Made, ...] = ()
 
     @property
     def streams(self) -> list[Log]:
@@ -135,7 +138,8 @@ def compiled(
     """The prompt of a request at the head of these logs."""
     world = given if isinstance(given, World) else World(given)
     states = [log.state for log in (world.session, world.subject, world.tenant, *world.parents)]
-    return compiled_from(states, parent, world.sources, as_of, query, factor, **asked)
+    given_by = (world.strategies, world.made)
+    return compiled_from(states, parent, world.sources, as_of, query, factor, given_by=given_by, **asked)
 
 
 def compiled_from(
@@ -146,6 +150,7 @@ def compiled_from(
     query: str | None = None,
     factor: float = 1.0,
     deep: bool = False,
+    given_by: tuple[Mapping[str, Shrink], tuple[Made, ...]] = ({}, ()),
     **asked: Any,
 ) -> Prompt:
     """As `compiled`, from the states of session, subject, tenant and parent sessions."""
@@ -170,7 +175,7 @@ def compiled_from(
         )
         at = max(state.progress.recorded_at for state in states) if as_of is None else as_of
         words = anchor_text(session) if query is None else query
-        context = Context(session, history, subject, tenant, tuple(parents), sources, at, words)
+        context = Context(session, history, subject, tenant, tuple(parents), sources, at, words, *given_by)
         return compile_prompt(context, request, parent, count, plan)
 
     try:

@@ -21,7 +21,7 @@ from workers.store.snapshots import SnapshotRow
 from workers.store.streams import StreamRow
 
 ANCHORS: tuple[Literal["system", "business"], ...] = ("system", "business")
-CUT = ("summarized", "dropped")
+CUT = ("summarized", "referenced", "dropped")
 
 
 def write_audit(
@@ -73,7 +73,7 @@ def _trims(row: SnapshotRow, prompt: Prompt, before: Layout | None) -> Iterable[
 def _unit(unit: dict[str, Any], strategy: str) -> dict[str, Any]:
     """What became of a unit: by which strategy, why, which events, and the tokens before and after."""
     told = {
-        "strategy": "summary" if unit["disposition"] == "summarized" else strategy,
+        "strategy": "summary" if unit["disposition"] == "summarized" else unit.get("strategies", [strategy])[0],
         "reason": unit["reason"],
         "tokens": [unit["tokens"], unit.get("after", 0)],
     }

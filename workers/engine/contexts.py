@@ -11,6 +11,7 @@ from domain.compiling import Plan, prepare
 from domain.context import Context
 from domain.events import TextPart
 from domain.modes import ModeSpec
+from domain.policies import Made
 from domain.requests import CompileRequest
 from domain.rows import Message
 from domain.snapshots import Layout
@@ -75,6 +76,13 @@ class Loaded:
     spec: Json
     read_at: Mapping[int, int]
     messages: Mapping[str, Message]
+
+    def as_recorded(self, made: tuple[Made, ...]) -> "Loaded":
+        """The same with what strategies gave then, and none to ask now."""
+        return replace(self, context=replace(self.context, strategies={}, made=made))
+
+    def with_made(self, made: tuple[Made, ...]) -> "Loaded":
+        return replace(self, context=replace(self.context, made=made))
 
     def with_sources(self, found: tuple[SourceResult, ...]) -> "Loaded":
         return replace(self, context=replace(self.context, sources=found))
@@ -203,6 +211,7 @@ def _loaded(reading: _Reading, session: _State, count: LearningCounter, tokenize
         parents=tuple(parents),
         as_of=pins.as_of,
         query=_query(pins.request, session.state, reader),
+        strategies=reading.deps.strategies.registered(),
     )
     read_at = {row.number: row.head for row in reading.rows.values()}
     spec = (pins.modes or reading.deps.modes)[plan.mode.name].model_dump(exclude_defaults=True)

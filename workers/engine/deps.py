@@ -12,6 +12,7 @@ from workers.engine.states import FoldCache, StateCache
 from workers.sources import SourceRegistry
 from workers.store import Database
 from workers.store.work import LEASE
+from workers.strategies import StrategyRegistry
 from workers.tokens import Tokens
 
 
@@ -42,6 +43,7 @@ class Deps:
     clock: Clock = field(default_factory=SystemClock)
     tokens: Tokens = field(default_factory=Tokens)
     sources: SourceRegistry = field(default_factory=SourceRegistry)
+    strategies: StrategyRegistry = field(default_factory=StrategyRegistry)
     signals: Signals = field(default_factory=Signals)
     states: StateCache = field(default_factory=StateCache)
     folds: FoldCache = field(default_factory=FoldCache)

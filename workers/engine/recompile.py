@@ -3,13 +3,14 @@
 It writes nothing and asks nobody: the log is folded to the recorded heads, and sources answer what they answered then.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from domain.compiling import compile_prompt
 from domain.errors import InvalidRequest
 from domain.modes import ModeSpec, parse_modes
+from domain.policies import Made
 from domain.requests import CompileRequest, parse_request
 from domain.snapshots import Layout, Prompt
 from domain.sources import SourceResult
@@ -46,7 +47,8 @@ class Changes:
 def recorded(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Again:
     """Compiled from the recorded inputs alone."""
     request, parent = parse_request(body["request"]), _parent(deps, tenant, row, body)
-    return _compiled(deps, _pins(tenant, body, request), parent, body)
+    made = _made(deps, tenant, row)
+    return _compiled(deps, _pins(tenant, body, request), parent, body, lambda loaded: loaded.as_recorded(made))
 
 
 def changed(deps: Deps, tenant: str, row: SnapshotRow, body: Json, changes: Changes) -> Again:
@@ -58,7 +60,9 @@ def changed(deps: Deps, tenant: str, row: SnapshotRow, body: Json, changes: Chan
     tokenizer = pins.tokenizer if request.model == before.model else None
     same_view = request.view() == before.view() and not changes.schema
     parent = _parent(deps, tenant, row, body) if same_view else None
-    return _compiled(deps, replace(pins, modes=modes, tokenizer=tokenizer), parent, body)
+    made = _made(deps, tenant, row)
+    pins = replace(pins, modes=modes, tokenizer=tokenizer)
+    return _compiled(deps, pins, parent, body, lambda loaded: loaded.with_made(made))
 
 
 def with_changes(asked: Mapping[str, Any], changes: Mapping[str, Any]) -> CompileRequest:
@@ -92,15 +96,24 @@ def _pins(tenant: str, body: Json, request: CompileRequest) -> Pins:
 
 def _parent(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Layout | None:
     parent = body["inputs"]["parent_layout"]
-    if not parent:
-        return None
+    return _layout(deps, tenant, row, parent) if parent else None
+
+
+def _made(deps: Deps, tenant: str, row: SnapshotRow) -> tuple[Made, ...]:
+    """What strategies of users gave when the prompt was compiled."""
+    own = _layout(deps, tenant, row, row.id)
+    return own.made if own else ()
+
+
+def _layout(deps: Deps, tenant: str, row: SnapshotRow, prompt_id: str) -> Layout | None:
     with deps.database.read(tenant) as unit:
-        layout = snapshots.layout(unit, tenant, row.stream, parent)
+        layout = snapshots.layout(unit, tenant, row.stream, prompt_id)
     return Layout.load(layout) if layout is not None else None
 
 
-def _compiled(deps: Deps, pins: Pins, parent: Layout | None, body: Json) -> Again:
+def _compiled(deps: Deps, pins: Pins, parent: Layout | None, body: Json, recorded: Callable[[Loaded], Loaded]) -> Again:
     loaded = contexts.load(deps, pins, Reach(parent), from_log=True)
     loaded = loaded.with_sources(tuple(map(SourceResult.load, body["inputs"]["sources"])))
+    loaded = recorded(loaded)
     prompt = compile_prompt(loaded.context, pins.request, parent, loaded.count, loaded.plan)
     return Again(prompt, pins.request, loaded)

@@ -1,0 +1,100 @@
+"""What a trim finds: the units that it may cut, what went before, and what the parent made of both."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from domain.anchors import Protected
+from domain.policies import masked
+from domain.remaking import Maker, remade
+from domain.shrinking import shorten_unit
+from domain.snapshots import Layout
+from domain.summaries import Extractor, SummaryLine
+from domain.windows import History, Unit
+
+KEPT_TRIMS = 64
+"""Trims of which a layout remembers when they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The units as the trim finds them: `units` are those that it may cut, newest last; what the parent made smaller is
+    smaller, with its tokens in `shortened`, and `whole` holds what to make smaller ones from. `removed` are those that
+    a policy took out, `left` those of them that are to stand nowhere."""
+
+    units: tuple[Unit, ...]
+    gone: tuple[Unit, ...]
+    lines: tuple[SummaryLine, ...]
+    whole: dict[int, Unit]
+    before: Layout | None
+    complete: bool
+    deep: bool
+    newest: Unit | None
+    lending: bool
+    protected: Protected
+    extractor: Extractor
+    maker: Maker
+    removed: frozenset[int]
+    left: tuple[Unit, ...] = ()
+
+    @property
+    def cut(self) -> int:
+        return self.before.cut if self.before else 0
+
+    def smaller(self, seq: int, room: int) -> Unit | None:
+        return shorten_unit(self.whole[seq], room, self.maker.reading, self.maker.count, self.maker.words)
+
+    def layout(self, window: Sequence[Unit], lines: tuple[SummaryLine, ...], cut: int, *, trimmed: bool) -> Layout:
+        """What the next prompt of the view carries on."""
+        shown = (*self.protected.units, *window)
+        before = self.before or Layout()
+        seen = [self.newest.last] if trimmed and self.newest else []
+        return Layout(
+            cut=cut,
+            summary=lines,
+            trims=before.trims + trimmed,
+            kept=tuple(sorted(unit.events[0] for unit in shown if unit.seq < cut)),
+            shortened=tuple(sorted((unit.seq, unit.room) for unit in window if unit.room)),
+            made=tuple(one for unit in window for one in unit.made),
+            removed=tuple(sorted(seq for seq in self.removed if seq >= cut)),
+            trimmed=(*before.trimmed, *seen)[-KEPT_TRIMS:],
+        )
+
+
+def begin(history: History, protected: Protected, parent: Layout | None, lending: bool, maker: Maker) -> Begun:
+    units = (*history.older, *history.recent)
+    whole = [unit for unit in units if unit.seq not in protected.seqs and not unit.orphan]
+    before = parent or Layout()
+    # What the parent showed stays, and an answer that came since is news however old its call: until the next trim.
+    shown, removed = set(before.kept), set(before.removed)
+    fresh = {
+        unit.seq
+        for unit in whole
+        if unit.last > before.seen
+        or (unit.seq >= before.cut and unit.seq not in removed)
+        or not shown.isdisjoint(unit.events)
+    }
+    lines = tuple(line for line in before.summary if line.unit not in protected.seqs | fresh)
+    return Begun(
+        units=tuple(_carried(unit, before, maker) for unit in whole if unit.seq in fresh),
+        gone=tuple(unit for unit in whole if unit.seq not in fresh),
+        lines=lines,
+        whole={unit.seq: unit for unit in whole},
+        before=parent,
+        complete=before.cut >= history.since,
+        deep=history.deep or not history.since,
+        newest=history.recent[-1] if history.recent else None,
+        lending=lending,
+        protected=protected,
+        extractor=Extractor(lines, whole, protected.units, maker.reading),
+        maker=maker,
+        removed=frozenset(removed - fresh - protected.seqs),
+    )
+
+
+def _carried(unit: Unit, before: Layout, maker: Maker) -> Unit:
+    """The unit as the parent showed it."""
+    seqs = {message.seq for message in unit.messages}
+    made = [masked(one, maker.mask) for one in before.made if one.shown and one.seq in seqs]
+    unit = remade(unit, made, maker.count) if made else unit
+    room = dict(before.shortened).get(unit.seq)
+    return (room and shorten_unit(unit, room, maker.reading, maker.count, maker.words)) or unit
