@@ -248,6 +248,40 @@ def test_b132_a_cut_and_its_summary_are_stored_together_or_not_at_all(file_engin
     assert engine.events(tenant, "s")["head"] == before, "the log is what it was"
 
 
+def test_b113_what_was_cut_is_in_the_log_and_a_replay_shows_no_more_than_the_original_did(
+    engine: Engine, tenant: str, store_url: str
+) -> None:
+    made = []
+    for number in range(8):
+        engine.append(tenant, "s", turn(number, 8))
+        made.append(prompt_of(engine, tenant, budget=600))
+    told = engine.events(tenant, "s", "audit")["events"]
+    cuts = {one["payload"]["snapshot_id"]: one["payload"] for one in told if one["kind"] == "context.trimmed"}
+    cut = [one for one in made if one["report"]["trim"]["strategy"] != "none"]
+    assert set(cuts) == {one["id"] for one in cut} != set()
+    for prompt in cut:
+        shown = {name for one in prompt["provenance"] if one["zone"] != "summary" for name in one["events"]}
+        gone = {name for one in cuts[prompt["id"]]["units"] for name in one.get("events", ())}
+        assert gone
+        assert not gone & shown
+    other = Database(store_url)
+    try:
+        for prompt in made:
+            assert Engine(Deps(other)).replay(tenant, prompt["id"])["identical"]
+    finally:
+        other.dispose()
+
+
+def test_b123_times_are_one_moment_in_utc_whatever_zone_they_came_in(engine: Engine, tenant: str) -> None:
+    same = ["2026-05-01T12:00:09Z", "2026-05-01T14:00:09+02:00", "2026-05-01T12:00:09"]
+    engine.append(tenant, "s", [{**said(text), "occurred_at": text} for text in same])
+    log = engine.events(tenant, "s")["events"]
+    assert len({one["occurred_at"] for one in log}) == 1
+    assert log[0]["occurred_at"].startswith("2026-05-01T12:00:09")
+    texts = [message["content"] for message in prompt_of(engine, tenant, as_of=same[1])["payload"]["messages"]]
+    assert texts == same
+
+
 def summary(prompt: Json) -> str:
     """The prompt's summary, without the lines that come and go with the prompt's size."""
     whole = [one for one in prompt["provenance"] if one["zone"] == "summary"]
