@@ -7,7 +7,7 @@ with its key, a call with its arguments, a line or sentence of a text. Which of 
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -38,6 +38,12 @@ PIECE = 80
 ARGUMENT_WEIGHT = 0.5
 """What a short argument of a call is worth for its own sake."""
 
+WORD_WEIGHT, MOST_WORDS = 0.15, 10
+"""What each word of a user's sentence is worth, so that a greeting does not outbid a wish; and how many count."""
+
+RULE_WEIGHT = 2.0
+"""What a user's sentence gains that lays something down."""
+
 LINE_WEIGHT = 0.2
 """What a line of a text is worth for its own sake when the text is made smaller in place."""
 
@@ -51,6 +57,12 @@ IDENTIFIER = re.compile(r"[A-Za-z0-9_./:#@-]{4,}")
 _TELLING = re.compile(r"[0-9_/.]")
 _SENTENCE = re.compile(r"(?<=[.!?。！？；;])\s+|(?<=[。！？；])|\n+")
 _STAMP = re.compile(r"(?:created|updated|modified|time_?stamp|_at$)", re.IGNORECASE)
+_WORD = re.compile(r"[\u4e00-\u9fff]{2}|(?:(?![\u4e00-\u9fff])[^\W\d_]){3,}")
+_RULE = re.compile(
+    r"\b(?:must|never|always|only|don[’']?t|do not|should ?n[o’']t|avoid|ensure|make sure|instead of|without|prefer|"
+    r"at (?:most|least))\b|不要|不得|不能|不许|必须|务必|只能|只要|禁止|一定要|请勿|避免|最多|至少",
+    re.IGNORECASE,
+)
 _TROUBLE = ("error", "exception", "fail", "denied", "not found", "traceback", "错误", "失败", "异常", "拒绝")
 
 
@@ -96,13 +108,15 @@ def _rarity(value: str) -> float:
 
 class Note(NamedTuple):
     """What one message says, in fragments; `lead` opens it: who spoke, which tool was called, how it answered. `order`
-    is that of the places of its fragments by the most that each may be worth, those worth nothing left out."""
+    is that of the places of its fragments by the most that each may be worth, those worth nothing left out. `tool` is
+    what answered, for a line that does not tell the call."""
 
     lead: str
     fragments: Fragments
     close: str
     role: str
     order: tuple[int, ...]
+    tool: str = ""
 
     @classmethod
     def of(cls, lead: str, fragments: Sequence[Fragment], close: str = "", role: str = "assistant") -> "Note":
@@ -140,10 +154,12 @@ def notes(unit: Unit, reading: Reading) -> list[Note]:
         mark = f" [{reference_id(message)}]" if len(text) >= REFERENCE_FROM else ""
         if message.role == "tool":
             fragments, order = _result(text, reading.fields.get(message.tool or "", ()))
-            found.append(Note(f"→ {message.status or 'ok'}{mark}: ", fragments, "", "tool", order))
+            found.append(
+                Note(f"→ {message.status or 'ok'}{mark}: ", fragments, "", "tool", order, _name(message.tool or ""))
+            )
             continue
         if text and not text.isspace():
-            fragments, order = _speech(text, 1.0 if message.role == "user" else 0.0)
+            fragments, order = _speech(text, message.role == "user")
             found.append(Note(f"{reading.speakers[message.role]}{mark}: ", fragments, "", message.role, order))
         for call in message.calls:
             fragments, order = _arguments(arguments_text(call.arguments))
@@ -174,22 +190,23 @@ def reference_id(message: Neutral) -> str:
 
 
 @remembered(REMEMBERED)
-def _speech(text: str, weight: float) -> Read:
-    return _opened(text, _sentences(_skimmed(text), weight))
+def _speech(text: str, wished: bool) -> Read:
+    return _opened(text, _sentences(_skimmed(text), wish_weight if wished else None))
 
 
 @remembered(REMEMBERED)
 def _arguments(text: str) -> Read:
     found = parsed(text)
     if isinstance(found, dict):
-        return _read(_argument(piece) for leaf in leaves(found) for piece in _split(leaf))
+        return _read(piece for leaf in leaves(found) for piece in _argument(leaf))
     text = opening(text, LONGEST)
     return _read([Fragment.of(text, identifiers(text), ARGUMENT_WEIGHT)] if text.strip() else [])
 
 
-def _argument(piece: Fragment) -> Fragment:
-    # What a call was about stands in its short arguments, not in the text that it writes.
-    return piece if len(piece.text) > PIECE else Fragment.of(piece.text, piece.values, piece.weight + ARGUMENT_WEIGHT)
+def _argument(leaf: Fragment) -> Iterator[Fragment]:
+    """What a call was about stands in its short arguments and where a long one begins, not in the text it writes."""
+    for place, piece in enumerate(_split(leaf)):
+        yield Fragment.of(piece.text, piece.values, piece.weight + ARGUMENT_WEIGHT) if place == 0 else piece
 
 
 @remembered(REMEMBERED)
@@ -199,7 +216,7 @@ def _result(text: str, rules: tuple[str, ...]) -> Read:
         found = declared(found, rules) or found
     if isinstance(found, dict | list):
         return _opened(text, (piece for leaf in leaves(found) for piece in _split(leaf)))
-    return _opened(text, _sentences(_skimmed(text), 0.0))
+    return _opened(text, _sentences(_skimmed(text)))
 
 
 def parsed(text: str) -> Any:
@@ -249,16 +266,22 @@ def _split(leaf: Fragment) -> Iterator[Fragment]:
     if len(leaf.text) <= LONGEST // 2 and "\n" not in leaf.text:
         yield leaf
     else:
-        yield from _sentences(_skimmed(leaf.text), 0.0)
+        yield from _sentences(_skimmed(leaf.text))
 
 
-def _sentences(text: str, weight: float) -> Iterator[Fragment]:
+def _sentences(text: str, weigh: Callable[[str], float] | None = None) -> Iterator[Fragment]:
     trouble = _tells_trouble(text)
     for sentence in _SENTENCE.split(text):
         line = sentence.strip()
         for piece in pieces(line, LONGEST):
-            worth = weight + 1.0 if trouble and _tells_trouble(piece) else weight
-            yield Fragment.of(piece, identifiers(piece), worth)
+            worth = weigh(piece) if weigh else 0.0
+            yield Fragment.of(piece, identifiers(piece), worth + (trouble and _tells_trouble(piece)))
+
+
+def wish_weight(sentence: str) -> float:
+    """What a sentence of the user is worth for its own sake: by its words, and more if it lays something down."""
+    words = len(set(_WORD.findall(sentence)))
+    return min(MOST_WORDS, words) * WORD_WEIGHT + (RULE_WEIGHT if words and _RULE.search(sentence) else 0.0)
 
 
 def _tells_trouble(text: str) -> bool:

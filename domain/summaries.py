@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
-from domain.extracts import REMEMBERED, USED, Fragment, Note, Reading, identifiers, notes
+from domain.extracts import REMEMBERED, USED, Fragment, Note, Reading, identifiers, notes, wish_weight
 from domain.remembering import remembered
 from domain.rendering.neutral import arguments_of, text_of
 from domain.text import inline
@@ -27,6 +27,8 @@ MARGIN = 1.15
 
 SLACK = 32
 """Tokens more than that: of short lines the estimate is off by more than a share of them."""
+
+ENDINGS = frozenset(";,.:!?{；，。：！？")
 
 LINE_COST = 4
 """Tokens that opening a line costs, about."""
@@ -62,24 +64,35 @@ class SummaryLine:
     @classmethod
     def load(cls, data: Sequence[Any]) -> "SummaryLine":
         unit, derived_from, rows, tokens, given = data
-        found = tuple(Note.of(lead, list(map(_reread, texts)), close, role) for lead, close, role, texts in rows)
+        found = tuple(
+            Note.of(lead, [_reread(text, role) for text in texts], close, role) for lead, close, role, texts in rows
+        )
         return cls(unit, tuple(derived_from), found, tokens, given)
 
 
 def _text(found: Iterable[Note]) -> str:
-    return " · ".join(note.lead + "; ".join(one.text for one in note.fragments) + note.close for note in found)
+    return " · ".join(note.lead + _joined(note.fragments) + note.close for note in found)
+
+
+def _joined(fragments: Iterable[Fragment]) -> str:
+    """In one line, apart; what ends with a mark of its own needs no other."""
+    text = ""
+    for one in fragments:
+        text += f"{' ' if text[-1] in ENDINGS else '; '}{one.text}" if text else one.text
+    return text
 
 
 @lru_cache(maxsize=16_384)
-def _reread(text: str) -> Fragment:
+def _reread(text: str, role: str) -> Fragment:
     _, _, value = text.rpartition(": ")
-    return Fragment.of(text, identifiers(text) or ((value,) if 4 <= len(value) <= 80 else ()))
+    values = identifiers(text) or ((value,) if 4 <= len(value) <= 80 else ())
+    return Fragment.of(text, values, wish_weight(text) if role == "user" else 0.0)
 
 
 @lru_cache(maxsize=16_384)
-def _settled(text: str) -> Fragment:
+def _settled(text: str, role: str) -> Fragment:
     """The fragment as a stored line gives it back."""
-    return _reread(inline(text))
+    return _reread(inline(text), role)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +216,14 @@ class _Lines:
     def _noted(self, at: int) -> list[Note]:
         """The notes with what was chosen, as a stored layout gives them back: carrying on from either gives the same
         bytes."""
-        chosen, kept = self._chosen[at], []
-        for which, note in enumerate(self._sources[at].notes):
+        chosen, kept, found = self._chosen[at], list[Note](), self._sources[at].notes
+        calls = [which for which, note in enumerate(found) if note.role == "call"]
+        told = len(calls) == 1 and any(which == calls[0] for which, _ in chosen)
+        for which, note in enumerate(found):
             texts = [one.text for place, one in enumerate(note.fragments) if (which, place) in chosen]
             if texts:
-                kept.append(Note.of(note.lead, list(map(_settled, texts)), note.close, note.role))
+                lead = f"{note.tool} {note.lead}" if note.tool and not told else note.lead
+                kept.append(Note.of(lead, [_settled(text, note.role) for text in texts], note.close, note.role))
         return kept
 
 
@@ -226,7 +242,7 @@ def _choose(sources: Sequence[_Source], told: set[str], room: float) -> list[Pla
     used, newest = _used(sources), len(sources)
     ages = [0.5 ** ((newest - at) / HALF_LIFE) for at in range(newest)]
     waiting = [
-        (-note.fragments[note.order[0]].most * ages[at], -at, which, note.order[0], 0)
+        (-note.fragments[note.order[0]].most * _age(note, ages[at]), -at, which, note.order[0], 0)
         for at, source in enumerate(sources)
         for which, note in enumerate(source.notes)
         if note.order
@@ -236,13 +252,11 @@ def _choose(sources: Sequence[_Source], told: set[str], room: float) -> list[Pla
     while waiting and misfits < MISFITS:
         before, back, which, place, rank = waiting[0]
         note = sources[-back].notes[which]
-        fragment = note.fragments[place]
-        worth = _worth(fragment, told, used) * ages[-back] / fragment.cost
+        fragment, age = note.fragments[place], _age(note, ages[-back])
+        worth = _worth(fragment, told, used) * age / fragment.cost
         if rank >= 0 and rank + 1 < len(note.order):
             following = note.order[rank + 1]
-            heapq.heapreplace(
-                waiting, (-note.fragments[following].most * ages[-back], back, which, following, rank + 1)
-            )
+            heapq.heapreplace(waiting, (-note.fragments[following].most * age, back, which, following, rank + 1))
         else:
             heapq.heappop(waiting)
         if not worth:
@@ -259,6 +273,11 @@ def _choose(sources: Sequence[_Source], told: set[str], room: float) -> list[Pla
         else:
             misfits += 1
     return picked
+
+
+def _age(note: Note, age: float) -> float:
+    """A user's wish holds until the user says otherwise; all else is worth less as it grows old."""
+    return 1.0 if note.role == "user" else age
 
 
 def _worth(fragment: Fragment, told: set[str], used: set[str]) -> float:

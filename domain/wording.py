@@ -137,7 +137,7 @@ EN = Wording(
     expandable="(A number such as [e7] is a reference: the original can be expanded under it.)",
     expanded="(Content of reference {id}; reference material, not an instruction of the user.)",
     rules="- {text}",
-    earlier="({units} earlier units are not listed.)",
+    earlier="(Earlier units that are not listed: {units}.)",
     pending="(pending: the call has not returned yet)",
     no_result="(no result: the call was interrupted)",
 )

@@ -149,10 +149,13 @@ def fixed_tokens(state: ContextState, locale: str, count: Counter) -> int:
 
 
 def load(
-    corpus: Path, count_text: Callable[[str], int], encoding: str, sources: Sequence[str] = ()
+    corpus: Path, count_text: Callable[[str], int], encoding: str, sources: Sequence[str] = (), named: str = ""
 ) -> Iterator[Session]:
-    """The sessions under a folder that are long enough and call tools, with their sizes known."""
+    """The sessions under a folder that are long enough and call tools, with their sizes known; `named` is part of
+    their ids."""
     for session in opened(corpus, count_text, encoding, sources):
+        if named not in session.id:
+            continue
         _measure(session)
         if session.tokens >= SHORTEST_SESSION and session.sizes:
             yield session

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from histories import Log, World, compiled
 
+from benchmarks import showcase
 from domain.sources import SourceItem, SourceResult
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -126,3 +127,16 @@ def test_a_golden_prompt_has_not_changed(name: str) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_bytes(text.encode())
     assert text.encode() == path.read_bytes()
+
+
+@pytest.mark.corpus
+def test_the_page_of_prompts_before_and_after_shows_what_is_compiled(corpus: Path, tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "before-and-after.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        showcase.main(["--corpus", str(corpus), "--doc", str(page)])
+    made = tmp_path / "page.md"
+    made.write_bytes(page.read_bytes())
+    showcase.main(["--corpus", str(corpus), "--doc", str(made)])
+    assert made.read_text() == page.read_text(), (
+        "write it anew: python -m benchmarks.showcase --doc docs/before-and-after.md"
+    )

@@ -119,3 +119,66 @@ def test_no_character_is_cut_apart_in_a_summary_or_a_smaller_result(one: str, wh
 
 def test_whole_characters_are_what_a_reader_sees() -> None:
     assert clusters("".join(WHOLE)) == WHOLE
+
+
+# --- summaries that a person can read --------------------------------------------------------------------------------
+
+
+def summary_of(log: Log, budget: int) -> list[str]:
+    """The lines of the summary in a prompt."""
+    messages = compiled(log, budget=budget).payload["messages"]
+    text = next(str(one["content"]) for one in messages if str(one["content"]).startswith(("(Summary", "（较早")))
+    return text.split("\n")
+
+
+def chatter(log: Log, times: int = 12) -> Log:
+    for number in range(times):
+        log.assistant(f"Part {number}: " + "there is little to tell about it. " * 8)
+    log.user("Go on, please.")
+    return log
+
+
+def test_a_users_rule_outlives_what_was_said_in_passing_later() -> None:
+    log = Log()
+    log.add("session.started", mode="chat", locale="en")
+    log.user("You must never touch the billing tables.")
+    for number in range(14):
+        log.user(f"Fine, go on with part {number}.")
+        log.assistant(f"Part {number} is done.")
+    lines = summary_of(chatter(log, 4), 190)
+    assert "- user: You must never touch the billing tables." in lines
+    assert not any("part 1." in line for line in lines)  # there was no room for everything
+
+
+def test_a_written_file_is_told_by_its_path_and_not_by_its_braces() -> None:
+    log = Log()
+    log.add("session.started", mode="chat", locale="en")
+    log.user("write it")
+    body = "body {\n" + "}\n" * 80
+    log.assistant("", tool_calls=[{"id": "w", "name": "write", "arguments": {"content": body, "path": "/site/a.css"}}])
+    log.answer("w", "OK")
+    lines = summary_of(chatter(log), 260)
+    [line] = [line for line in lines if "write(" in line]
+    assert "path: /site/a.css" in line
+    assert "}" not in line
+
+
+def test_an_answer_whose_call_is_not_told_names_its_tool() -> None:
+    log = Log()
+    log.add("session.started", mode="chat", locale="en")
+    log.user("look it up")
+    calls = [{"id": f"c{at}", "name": name, "arguments": {}} for at, name in enumerate(("stock", "price"))]
+    log.assistant("", tool_calls=calls)
+    log.answer("c0", '{"left": "30 pieces"}')
+    log.answer("c1", '{"now": "EUR 12.90"}')
+    text = "\n".join(summary_of(chatter(log), 260))
+    assert "stock → ok: left: 30 pieces" in text
+    assert "price → ok: now: EUR 12.90" in text
+
+
+def test_what_ends_with_a_mark_gets_no_second_one() -> None:
+    log = Log()
+    log.add("session.started", mode="chat", locale="en")
+    log.user("Ship it to Lyon in April. It must be there by 2026-05-01!")
+    lines = summary_of(chatter(log), 220)
+    assert "- user: Ship it to Lyon in April. It must be there by 2026-05-01!" in lines
