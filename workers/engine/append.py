@@ -7,7 +7,8 @@ from typing import Any
 from domain.errors import ConcurrencyConflict, EventConflict, Forbidden, InvalidEvent, StoreUnavailable
 from domain.events import ContextRolledBack, SessionForked, SessionStarted
 from workers import faults
-from workers.engine import dumping, forking, guards, undoing
+from workers.engine import closures, dumping, forking, guards, undoing
+from workers.engine.closures import Erased
 from workers.engine.deps import Deps
 from workers.engine.drafts import Incoming, checked_name, read_drafts
 from workers.engine.reading import subject_stream
@@ -90,7 +91,7 @@ class _Batch:
         self.receipts: list[Json] = []
         self.moved: list[int] = []
         self.began = self.home.head
-        self.erased: list[tuple[str, bytes, Known]] = []
+        self.erased: list[Erased] = []
         self.forgotten: list[str] = []
         self._targets: dict[str, _Target] = {}
         self._last: str | None = None
@@ -108,6 +109,7 @@ class _Batch:
                 self._twice(one, *seen[key])
             else:
                 seen[key] = (one, len(self.receipts))
+                closures.refuse_erased_sources(self.unit, self.home, one.payload)
                 self._take(one, known)
         if seen and expected_seq is not None and expected_seq != self.began:
             raise ConcurrencyConflict(
@@ -117,6 +119,7 @@ class _Batch:
         return bool(seen)
 
     def write(self) -> None:
+        self._take_along()
         names = sorted(self._targets, key=lambda name: (name != self.home.stream_id, name))
         rows = [self.home if name == self.home.stream_id else self._open(name) for name in names]
         for row in rows:
@@ -129,12 +132,21 @@ class _Batch:
                 work.want(self.unit, self.tenant, row.number, "project", head)
                 self.moved.append(row.number)
         faults.point("append.after_work")
-        for name, key, known in self.erased:
-            log.erase(self.unit, self.tenant, name, key)
-            seq = known.seq if name == self.home.stream_id else None
-            event_id = log.unpack_id(key)
-            self.forgotten += snapshots.erase_with(self.unit, self.tenant, self.home.number, event_id, seq, self.now)
-            self._erase_copies(name, key)
+        for erased in self.erased:
+            log.erase(self.unit, self.tenant, erased.stream, erased.key)
+            seq = erased.seq if erased.stream.startswith("session/") else None
+            event_id = log.unpack_id(erased.key)
+            self.forgotten += snapshots.erase_with(self.unit, self.tenant, erased.number, event_id, seq, self.now)
+            self._erase_copies(erased.stream, erased.key)
+
+    def _take_along(self) -> None:
+        """What was made from what is erased goes too, each by a redaction of its own in the stream where it stands."""
+        for found in closures.taken_along(self.unit, self.home, self.about.get("subject"), self.erased):
+            target = self._targets.setdefault(found.erased.stream, _Target())
+            target.events.append(found.redaction)
+            target.places.append(_NO_RECEIPT)
+            self.head += found.erased.stream == self.home.stream_id
+            self.erased.append(found.erased)
 
     def _open(self, name: str) -> StreamRow:
         return streams.lock(self.unit, self.tenant, name, self.now)
@@ -165,7 +177,7 @@ class _Batch:
                 raise Forbidden(f"Erasing a {erased.kind} event loosens the rules; that needs the scope `policy`.")
             # It stands in the stream of what it erases: the fold of that stream must meet it.
             name = erased.stream_id
-            self.erased.append((name, one.redacts, erased))
+            self.erased.append(closures.erased(self.unit, self.home, erased, one.redacts, one.event_id))
         if isinstance(one.payload, SessionForked):
             self._fork(one.payload)
         if name != self.home.stream_id:

@@ -1,25 +1,107 @@
 """Closures: what an erasure takes along, found in the streams that derivatives of a session's events can stand in."""
 
-from collections.abc import Collection, Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from domain.events import EventRedacted
+from domain.canonical import canonical_json
+from domain.errors import InvalidEvent
+from domain.events import AnyPayload, EventRedacted
 from domain.lineage import DERIVED_KINDS, Placed, derivatives
+from workers.engine.prompts import NAMESPACE
+from workers.engine.reading import subject_stream
 from workers.store import Unit, log, snapshots, streams
+from workers.store.log import Known, NewEvent
 from workers.store.streams import StreamRow
 
 AGAIN = "send the same `event.redacted` again: it erases what is left"
+REASON = "made from what was erased"
 
 
-def reached(unit: Unit, tenant: str, erased: Collection[Placed], names: Sequence[str]) -> list[Placed]:
-    """The events of these streams that lineage reaches from `erased`, and that are not erased yet."""
-    rows = (streams.get(unit, tenant, name) for name in names)
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """An event that is being erased: where it stands, and the redaction that says so."""
+
+    stream: str
+    number: int
+    key: bytes
+    seq: int
+    redaction: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenAlong:
+    """A derivative, and the redaction that goes into its stream."""
+
+    erased: Erased
+    redaction: NewEvent
+
+
+def erased(unit: Unit, home: StreamRow, known: Known, key: bytes, redaction: str) -> Erased:
+    """What a redaction sent through the session of `home` erases."""
+    row = home if known.stream_id == home.stream_id else streams.get(unit, home.tenant, known.stream_id)
+    assert row is not None
+    return Erased(row.stream_id, row.number, key, known.seq, redaction)
+
+
+def taken_along(unit: Unit, home: StreamRow, subject: str | None, gone: Sequence[Erased]) -> list[TakenAlong]:
+    """Every event that lineage reaches from what is erased, and that is not erased yet."""
+    if not gone:
+        return []
+    forks = {name: seq for one in gone for name, _, seq in log.holders(unit, home.tenant, one.key)}
+    own = (home.stream_id, subject_stream(home.name, subject), "tenant/shared", *(one.stream for one in gone))
+    rows = [row for name in dict.fromkeys((*own, *sorted(forks))) if (row := streams.get(unit, home.tenant, name))]
     candidates = [
         Placed(row.stream_id, log.fact(stored))
         for row in rows
-        if row is not None
-        for stored in log.of_kinds(unit, tenant, row.number, DERIVED_KINDS)
+        if not row.stream_id.startswith("audit/")
+        for stored in log.of_kinds(unit, home.tenant, row.number, DERIVED_KINDS)
     ]
-    return [one for one in derivatives(erased, candidates) if one.event.kind != "document.attached"]
+    roots = [root for one in gone for root in _roots(unit, one, rows)]
+    origin = f"{home.stream_id}@{home.head}"
+    numbers = {row.stream_id: row.number for row in rows}
+    first: dict[str, Placed] = {}
+    for one in derivatives(roots, candidates):
+        if one.event.kind != "document.attached":
+            # A fork's copy goes with the event that it is a copy of.
+            first.setdefault(one.event.event_id, one)
+    return [_taken(one, numbers[one.stream], gone[-1].redaction, origin) for one in first.values()]
+
+
+def _roots(unit: Unit, one: Erased, rows: Sequence[StreamRow]) -> Iterator[Placed]:
+    """What is erased, wherever it stands."""
+    for row in rows:
+        for stored in log.named(unit, row.tenant, row.number, [one.key], 0, 0):
+            yield Placed(row.stream_id, log.fact(stored))
+
+
+def _taken(one: Placed, number: int, cause: str, origin: str) -> TakenAlong:
+    key = uuid.uuid5(NAMESPACE, f"{cause}/{one.stream}/{one.event.event_id}")
+    redaction = NewEvent(
+        key=key.bytes,
+        kind=EventRedacted.kind,
+        schema_version=EventRedacted.schema_version,
+        payload=canonical_json({"event_id": one.event.event_id, "reason": REASON}),
+        causation_id=cause,
+        origin=None if one.stream == origin.rpartition("@")[0] else origin,
+    )
+    packed = log.pack_id(one.event.event_id)
+    return TakenAlong(Erased(one.stream, number, packed, one.event.seq, str(key)), redaction)
+
+
+def refuse_erased_sources(unit: Unit, home: StreamRow, payload: AnyPayload) -> None:
+    """What is made from an erased event does not come in: whoever made it had read it before."""
+    named = [name for name in getattr(payload, "derived_from", ()) if _is_id(name)]
+    if any(gone for _, _, gone in log.payloads(unit, home.tenant, home.number, named)):
+        path = "payload.derived_from"
+        raise InvalidEvent(f"{path}: names an event that was erased; make it anew from what is left.", path=path)
+
+
+def _is_id(name: str) -> bool:
+    try:
+        return bool(log.pack_id(name))
+    except ValueError:
+        return False
 
 
 def unerased(unit: Unit, row: StreamRow) -> Iterator[tuple[str, str]]:
