@@ -3,16 +3,21 @@
 A prompt is named by its id, or as `SESSION@VERSION`.
 """
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import chain
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
 
-from domain.errors import InvalidRequest
+from domain.errors import Forbidden, InvalidRequest
 from web import models
 from web.access import Callers, Engines
-from web.bodies import Reply, json_object
-from web.openapi import takes
-from web.parameters import Cursor, JsonBytes, Limit, PromptId, SessionId
+from web.bodies import Reply, json_object, spool
+from web.openapi import takes, takes_lines
+from web.parameters import AsFormat, Cursor, JsonBytes, Limit, PromptId, SessionId
 
 history = APIRouter(prefix="/v1", tags=["time machine"])
 
@@ -100,6 +105,87 @@ def bisect(
 def anchors(session: SessionId, engine: Engines, caller: Callers) -> Reply:
     """Every version of the instruction, with what it changed."""
     return Reply(engine.history.anchors(caller.tenant, session))
+
+
+@history.get("/sessions/{session}/rollback", response_model=models.RollbackPlan)
+def rollback_plan(
+    session: SessionId,
+    engine: Engines,
+    caller: Callers,
+    to_seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    to_version: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+    loosen: Annotated[bool, Query(description="with the right to loosen rules")] = False,
+) -> Reply:
+    """What a rollback would hide, keep and take back, without doing it. The event context.rolled_back does it."""
+    return Reply(engine.history.rollback_plan(caller.tenant, session, to_seq, to_version, loosen=loosen))
+
+
+@history.get("/flagged", response_model=models.Flagged)
+def flagged(
+    engine: Engines,
+    caller: Callers,
+    verdict: Annotated[Literal["bad", "good"], Query()] = "bad",
+    session: Annotated[str | None, Query(max_length=200, description="of this session only")] = None,
+) -> Reply:
+    """The work list: prompts whose answers were flagged, the newest flag first."""
+    return Reply(engine.history.flagged(caller.tenant, verdict, session))
+
+
+@history.get("/sessions/{session}/labels", response_model=models.Labels)
+def labels(session: SessionId, engine: Engines, caller: Callers) -> Reply:
+    """The versions of a session that have labels or flags."""
+    return Reply(engine.history.labels(caller.tenant, session))
+
+
+@history.get("/sessions/{session}/prompts/active", response_model=models.Prompt)
+def active(session: SessionId, engine: Engines, caller: Callers, format: AsFormat = None) -> Reply:
+    """The prompt that agents get: the version labelled `active` last, else the newest."""
+    return Reply(engine.history.active(caller.tenant, session, format))
+
+
+@history.post("/sessions/{session}/prune", response_model=models.Pruned)
+def prune(
+    session: SessionId,
+    engine: Engines,
+    caller: Callers,
+    keep_last: Annotated[int, Query(ge=0, le=10**9)] = 100,
+    sample: Annotated[int, Query(ge=1, le=10_000, description="how many are rebuilt before any goes")] = 20,
+    dry_run: bool = False,
+) -> Reply:
+    """Take the bytes of prompts that are neither labelled nor flagged nor among the last; each rebuilds on demand."""
+    return Reply(engine.history.prune(caller.tenant, session, keep_last, sample, dry_run=dry_run))
+
+
+_BUNDLE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/x-ndjson": {}}, "description": "One JSON value per line, sealed by a hash"}
+}
+
+
+@history.get("/prompts/{prompt}/bundle", response_class=StreamingResponse, responses=_BUNDLE)
+def bundle_of_prompt(prompt: PromptId, engine: Engines, caller: Callers) -> Response:
+    """All that a prompt was made from, with the versions before it, as one file; secrets masked."""
+    return _stream(engine.history.bundle(caller.tenant, prompt=prompt))
+
+
+@history.get("/sessions/{session}/bundle", response_class=StreamingResponse, responses=_BUNDLE)
+def bundle_of_session(session: SessionId, engine: Engines, caller: Callers) -> Response:
+    """A whole session with all its versions as one file; secrets masked."""
+    return _stream(engine.history.bundle(caller.tenant, session=session))
+
+
+@history.post("/bundles", status_code=201, response_model=models.Restored, openapi_extra=takes_lines())
+async def restore(request: Request, engine: Engines, caller: Callers) -> Reply:
+    """Import a bundle, hash-checked, all of it or nothing. It brings rules with it: that needs the scope `policy`."""
+    if not caller.may_loosen:
+        raise Forbidden("A bundle brings its own rules; that needs the scope `policy`.")
+    with closing(await spool(request)) as file:
+        return Reply(await run_in_threadpool(engine.history.restore, caller.tenant, file), 201)
+
+
+def _stream(lines: Iterator[bytes]) -> Response:
+    """The first line is made before the answer begins, so that what is refused is refused with a problem."""
+    first = next(lines)
+    return StreamingResponse(chain([first], lines), media_type="application/x-ndjson")
 
 
 def changes_in(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

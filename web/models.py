@@ -332,6 +332,49 @@ class Bisect(BaseModel):
     turns: list[dict[str, Any]]
 
 
+class RollbackPlan(BaseModel):
+    """What a rollback would do."""
+
+    session: str
+    head: int
+    to_seq: int
+    to_version: int | None
+    hides: list[dict[str, Any]] = Field(description="events that would no longer be in force")
+    returns: list[int] = Field(description="seqs that would be in force again: it goes back behind a rollback")
+    stays: list[dict[str, Any]] = Field(description="events behind the seq that stay: rules only tighten")
+    versions_after: list[int]
+    takes_back: list[dict[str, Any]] = Field(description="what the session wrote into shared memory since")
+    conflicts: list[dict[str, Any]] = Field(description="what stays there, since something newer is about the same")
+
+
+class Flagged(BaseModel):
+    flagged: list[dict[str, Any]] = Field(description="prompt, session, version, verdict, note, flagged_at, by, labels")
+
+
+class Labels(BaseModel):
+    session: str
+    marked: list[dict[str, Any]] = Field(description="prompt, version, labels with their notes, verdict, note")
+
+
+class Pruned(BaseModel):
+    session: str
+    versions: int
+    pruned: int
+    proved: int = Field(description="how many were rebuilt to the byte before any went")
+    bytes: int
+    dry_run: bool
+
+
+class Restored(BaseModel):
+    """What of a bundle was new."""
+
+    session: str
+    prompt: str | None
+    streams: int
+    events: int
+    prompts: int
+
+
 class Anchors(BaseModel):
     session: str
     anchors: list[dict[str, Any]] = Field(

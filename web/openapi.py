@@ -43,6 +43,10 @@ def takes_text() -> Json:
     return {"requestBody": {"required": True, "content": {"text/plain": text, "text/markdown": text}}}
 
 
+def takes_lines() -> Json:
+    return {"requestBody": {"required": True, "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}}
+
+
 def describe(app: FastAPI) -> Json:
     """The document of the app's routes, made once."""
     if app.openapi_schema is None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import httpx2
+
 from promptctx._calls import _page, _prompt, _query, _session
 from promptctx._http import Call, json_of, to_json
 from promptctx.values import Page, Replay
@@ -60,3 +62,42 @@ def bisect(session: str, text: str) -> Call[Json]:
 
 def anchors(session: str) -> Call[Json]:
     return Call("GET", _session(session, "anchors"), json_of)
+
+
+def rollback_plan(session: str, to_seq: int | None, to_version: int | None, loosen: bool) -> Call[Json]:
+    asked = _query(to_seq=to_seq, to_version=to_version, loosen="true" if loosen else None)
+    return Call("GET", _session(session, "rollback"), json_of, asked)
+
+
+def flagged(verdict: str, session: str | None) -> Call[Json]:
+    return Call("GET", "/v1/flagged", json_of, _query(verdict=verdict, session=session))
+
+
+def labels(session: str) -> Call[Json]:
+    return Call("GET", _session(session, "labels"), json_of)
+
+
+def active(session: str, format: str | None) -> Call[Json]:
+    return Call("GET", _session(session, "prompts", "active"), json_of, _query(format=format))
+
+
+def prune(session: str, keep_last: int, sample: int, dry_run: bool) -> Call[Json]:
+    asked = _query(keep_last=keep_last, sample=sample, dry_run="true" if dry_run else None)
+    return Call("POST", _session(session, "prune"), json_of, asked, patience=_LONG_WORK)
+
+
+def bundle_of_prompt(prompt: str) -> Call[bytes]:
+    return Call("GET", _prompt(prompt, "bundle"), _content, patience=_LONG_WORK)
+
+
+def bundle_of_session(session: str) -> Call[bytes]:
+    return Call("GET", _session(session, "bundle"), _content, patience=_LONG_WORK)
+
+
+def restore(bundle: bytes) -> Call[Json]:
+    kind = {"Content-Type": "application/x-ndjson"}
+    return Call("POST", "/v1/bundles", json_of, body=bundle, headers=kind, patience=_LONG_WORK)
+
+
+def _content(response: httpx2.Response) -> bytes:
+    return bytes(response.content)

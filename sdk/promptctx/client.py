@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import httpx2
 
@@ -73,6 +73,14 @@ class Client:
         """The verdict on every prompt of a session, or of all of them: compiled again, are the bytes the same?"""
         return pages(self._sender, _history.replays(session, first, last, limit=limit))
 
+    def flagged(self, verdict: Literal["bad", "good"] = "bad", *, session: str | None = None) -> Mapping[str, Any]:
+        """The work list: prompts whose answers were flagged, the newest flag first."""
+        return self._sender.send(_history.flagged(verdict, session))
+
+    def restore(self, bundle: bytes) -> Mapping[str, Any]:
+        """Import a bundle that another server made; the same one again changes nothing."""
+        return self._sender.send(_history.restore(bundle))
+
     def job(self, job_id: str) -> Job:
         """A compile job by its id."""
         return Job(self._sender, self._sender.send(_calls.job(job_id)))
@@ -142,6 +150,16 @@ class AsyncClient:
     ) -> AsyncIterator[Replay]:
         """The verdict on every prompt of a session, or of all of them: compiled again, are the bytes the same?"""
         return async_pages(self._sender, _history.replays(session, first, last, limit=limit))
+
+    async def flagged(
+        self, verdict: Literal["bad", "good"] = "bad", *, session: str | None = None
+    ) -> Mapping[str, Any]:
+        """The work list: prompts whose answers were flagged, the newest flag first."""
+        return await self._sender.send(_history.flagged(verdict, session))
+
+    async def restore(self, bundle: bytes) -> Mapping[str, Any]:
+        """Import a bundle that another server made; the same one again changes nothing."""
+        return await self._sender.send(_history.restore(bundle))
 
     async def job(self, job_id: str) -> AsyncJob:
         """A compile job by its id."""

@@ -144,6 +144,10 @@ class Prompt(PromptData):
         """Its summaries, line by line, down to the originals."""
         return _there(self._sender).send(_history.provenance(self.id, line))
 
+    def bundle(self) -> bytes:
+        """All that it was made from, with the versions before it, as one file for another server; secrets masked."""
+        return _there(self._sender).send(_history.bundle_of_prompt(self.id))
+
 
 @dataclass(frozen=True, repr=False)
 class AsyncPrompt(PromptData):
@@ -199,6 +203,10 @@ class AsyncPrompt(PromptData):
     async def originals(self, line: int | None = None) -> Mapping[str, Any]:
         """Its summaries, line by line, down to the originals."""
         return await _there(self._sender).send(_history.provenance(self.id, line))
+
+    async def bundle(self) -> bytes:
+        """All that it was made from, with the versions before it, as one file for another server; secrets masked."""
+        return await _there(self._sender).send(_history.bundle_of_prompt(self.id))
 
 
 def _there(sender: S | None) -> S:

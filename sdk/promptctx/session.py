@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias, Unpack
 from promptctx import _calls, _history, errors
 from promptctx._http import AsyncSender, Call, Sender, Steps, T
 from promptctx._track import Draft, EventOptions, SessionOptions, Track, content_draft, draft, new_id
-from promptctx.prompt import AsyncJob, Format, Job
-from promptctx.values import Document, EventRecord, JobState, Page, PromptInfo, Receipt, State
+from promptctx.prompt import AsyncJob, AsyncPrompt, Format, Job, Prompt
+from promptctx.values import Document, EventRecord, JobState, Page, PromptInfo, Receipt, State, build
 from promptctx.verbs import Verbs
 
 Stream: TypeAlias = Literal["session", "subject", "tenant", "audit"]
@@ -213,6 +213,28 @@ class Session(_Shared, Verbs[Receipt]):
         """Every version of the instruction, with what it changed."""
         return self._sender.send(_history.anchors(self.id))
 
+    def rollback_plan(
+        self, *, to_version: int | None = None, to_seq: int | None = None, loosen: bool = False
+    ) -> Mapping[str, Any]:
+        """What `rollback` would hide, keep and take back, without doing it."""
+        return self._sender.send(_history.rollback_plan(self.id, to_seq, to_version, loosen))
+
+    def labels(self) -> Mapping[str, Any]:
+        """The versions that have labels or flags."""
+        return self._sender.send(_history.labels(self.id))
+
+    def active(self, format: Format | None = None) -> Prompt:
+        """The prompt that agents get: the version labelled `active` last, else the newest."""
+        return build(Prompt, self._sender.send(_history.active(self.id, format)), _sender=self._sender)
+
+    def prune(self, *, keep_last: int = 100, sample: int = 20, dry_run: bool = False) -> Mapping[str, Any]:
+        """Take the bytes of prompts that are neither labelled nor flagged nor among the last; all rebuild on demand."""
+        return self._sender.send(_history.prune(self.id, keep_last, sample, dry_run))
+
+    def bundle(self) -> bytes:
+        """The whole session with all its versions as one file for another server; secrets masked."""
+        return self._sender.send(_history.bundle_of_session(self.id))
+
     def state(self) -> State:
         """The six slots, the plan, the open calls and the anchors as they stand."""
         return self._sender.send(_calls.state(self.id))
@@ -329,6 +351,28 @@ class AsyncSession(_Shared, Verbs[Coroutine[Any, Any, Receipt]]):
     async def anchors(self) -> Mapping[str, Any]:
         """Every version of the instruction, with what it changed."""
         return await self._sender.send(_history.anchors(self.id))
+
+    async def rollback_plan(
+        self, *, to_version: int | None = None, to_seq: int | None = None, loosen: bool = False
+    ) -> Mapping[str, Any]:
+        """What `rollback` would hide, keep and take back, without doing it."""
+        return await self._sender.send(_history.rollback_plan(self.id, to_seq, to_version, loosen))
+
+    async def labels(self) -> Mapping[str, Any]:
+        """The versions that have labels or flags."""
+        return await self._sender.send(_history.labels(self.id))
+
+    async def active(self, format: Format | None = None) -> AsyncPrompt:
+        """The prompt that agents get: the version labelled `active` last, else the newest."""
+        return build(AsyncPrompt, await self._sender.send(_history.active(self.id, format)), _sender=self._sender)
+
+    async def prune(self, *, keep_last: int = 100, sample: int = 20, dry_run: bool = False) -> Mapping[str, Any]:
+        """Take the bytes of prompts that are neither labelled nor flagged nor among the last; all rebuild on demand."""
+        return await self._sender.send(_history.prune(self.id, keep_last, sample, dry_run))
+
+    async def bundle(self) -> bytes:
+        """The whole session with all its versions as one file for another server; secrets masked."""
+        return await self._sender.send(_history.bundle_of_session(self.id))
 
     async def state(self) -> State:
         """The six slots, the plan, the open calls and the anchors as they stand."""

@@ -1,9 +1,9 @@
 """The time machine of an engine: what was, why it was so, and what would have been. Nothing here makes a version."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from workers.engine import explain, replay, undoing
+from workers.engine import bundles, explain, marks, pruning, replay, undoing
 from workers.engine.deps import Deps
 from workers.engine.recompile import Changes
 
@@ -69,3 +69,28 @@ class History:
     ) -> Json:
         """What a rollback would hide, keep and take back, without doing it."""
         return undoing.plan(self.deps, tenant, session, to_seq, to_version, loosen=loosen)
+
+    def flagged(self, tenant: str, verdict: str = "bad", session: str | None = None) -> Json:
+        return marks.flagged(self.deps, tenant, verdict, session)
+
+    def labels(self, tenant: str, session: str) -> Json:
+        return marks.labels(self.deps, tenant, session)
+
+    def active(self, tenant: str, session: str, format: str | None = None) -> Json:
+        """The prompt that agents get: the version labelled `active` last, else the newest."""
+        return marks.active(self.deps, tenant, session, format)
+
+    def prune(
+        self, tenant: str, session: str, keep_last: int = 100, sample: int = 20, *, dry_run: bool = False
+    ) -> Json:
+        return pruning.prune(self.deps, tenant, session, keep_last, sample, dry_run=dry_run)
+
+    def bundle(self, tenant: str, *, prompt: str | None = None, session: str | None = None) -> Iterator[bytes]:
+        """The lines of a bundle: of one prompt with all before it, or of a session."""
+        if prompt is not None:
+            return bundles.of_prompt(self.deps, tenant, prompt)
+        return bundles.of_session(self.deps, tenant, session or "")
+
+    def restore(self, tenant: str, lines: Iterable[bytes]) -> Json:
+        """Import a bundle, all of it or nothing."""
+        return bundles.restore(self.deps, tenant, lines)

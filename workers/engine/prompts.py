@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from domain import rendering
 from domain.canonical import content_hash
 from domain.counting import Counter
-from domain.errors import ContextOverflow, InvalidRequest, SnapshotRedacted, UnknownSnapshot
+from domain.errors import ContextOverflow, InvalidRequest, ReplayMismatch, SnapshotRedacted, UnknownSnapshot
 from domain.events import TextPart
 from domain.rendering.neutral import Neutral
 from domain.requests import CompileRequest, Format
@@ -17,6 +17,7 @@ from domain.rows import Message, Tool, dump_row, load_row
 from domain.snapshots import COMPILER, Prompt
 from domain.timemachine.verdicts import PROBE
 from workers.clock import format_time
+from workers.engine import recompile
 from workers.engine.contexts import Loaded
 from workers.engine.deps import Deps
 from workers.engine.drafts import is_uuid
@@ -53,7 +54,6 @@ def snapshot_about(job: JobRow, prompt: Prompt) -> Json:
 def snapshot_body(job: JobRow, prompt: Prompt, loaded: Loaded, parent: str | None) -> Json:
     """All of a snapshot but its layout: enough to compile it again, and to show it without."""
     tokenizer, mode = loaded.tokenizer, prompt.mode
-    tools = loaded.context.session.tables["tools"]
     return {
         "request": job.request,
         "inputs": {
@@ -74,9 +74,7 @@ def snapshot_body(job: JobRow, prompt: Prompt, loaded: Loaded, parent: str | Non
                 "sources": content_hash([result.dump() for result in loaded.context.sources])[:16],
             },
         },
-        "messages": _NEUTRAL.dump_python(prompt.messages, exclude_defaults=True),
-        "tools": [dump_row("tools", row) for _, row in sorted(tools.items())],
-        "payload": prompt.payload,
+        **rendered(prompt, loaded),
         "provenance": prompt.provenance,
         "report": prompt.report,
     }
@@ -133,7 +131,30 @@ def find(deps: Deps, tenant: str, prompt_id: str) -> tuple[SnapshotRow, str, Jso
             "This prompt showed something that was erased since; it can no longer be shown or replayed.",
             prompt=prompt_id, redacted_at=format_time(row.redacted_at),
         )  # fmt: skip
+    if "payload" not in body:
+        body = {**body, **_rebuilt(deps, tenant, row, body)}
     return row, home.name, body
+
+
+def _rebuilt(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Json:
+    """What a pruned prompt said, made again. Raises ReplayMismatch when that is not what was hashed."""
+    made = recompile.recorded(deps, tenant, row, body)
+    if made.prompt.content_hash != row.content_hash:
+        raise ReplayMismatch(
+            f"Version {row.version} was pruned, and what it was made from no longer gives the same bytes.",
+            prompt=row.id, content_hash=row.content_hash, replayed_hash=made.prompt.content_hash,
+        )  # fmt: skip
+    return rendered(made.prompt, made.loaded)
+
+
+def rendered(prompt: Prompt, loaded: Loaded) -> Json:
+    """What a snapshot says, which follows from its inputs."""
+    tools = loaded.context.session.tables["tools"]
+    return {
+        "messages": _NEUTRAL.dump_python(prompt.messages, exclude_defaults=True),
+        "tools": [dump_row("tools", row) for _, row in sorted(tools.items())],
+        "payload": prompt.payload,
+    }
 
 
 def _by_version(unit: Unit, tenant: str, name: str) -> SnapshotRow | None:

@@ -286,6 +286,18 @@ def through(unit: Unit, tenant: str, stream: int, session: str, after: int) -> l
     return [event for event in found if event.origin and event.origin.rpartition("@")[0] == session]
 
 
+_MARKING = sa.text("events.kind IN ('output.flagged', 'snapshot.labelled')")
+
+
+def marks(unit: Unit, tenant: str, stream: int | None) -> list[StoredEvent]:
+    """The flags and labels of one audit stream, or of all, in the order in which they were set. They have an index."""
+    query = sa.select(*_COLUMNS).where(events.c.tenant == tenant, _MARKING)
+    if stream is not None:
+        query = query.where(events.c.stream == stream)
+    query = query.order_by(events.c.recorded_at, events.c.stream, events.c.seq)
+    return [StoredEvent(*found) for found in unit.execute(query)]
+
+
 def holders(unit: Unit, tenant: str, key: bytes) -> list[tuple[str, int, int]]:
     """The streams that hold what an event of this id says, with its seq there: the one that it was written to, and the
     forks that copied it. One look-up in the index for each stream of the tenant."""

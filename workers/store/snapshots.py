@@ -253,6 +253,25 @@ def _known(unit: Unit, tenant: str, stream: int, wanted: Collection[bytes]) -> s
     return set(unit.execute(query).scalars())
 
 
+def strip(unit: Unit, row: SnapshotRow, body_json: Json) -> tuple[int, set[bytes]]:
+    """Put a smaller body in the place of the stored one. The bytes freed, and the texts that it no longer needs."""
+    mine = (snapshots.c.tenant == row.tenant, snapshots.c.id == row.id)
+    before = unit.execute(sa.select(snapshots.c.body).where(*mine)).scalar_one()
+    after, found = packing.pack(body_json, {})
+    unit.execute(sa.update(snapshots).where(*mine).values(body=after))
+    known = _known(unit, row.tenant, row.stream, found.keys())
+    missing = ((name, text) for name, text in found.items() if name not in known)
+    new = [(name, packing.squeeze(text.encode("utf-8", "surrogatepass"))) for name, text in missing]
+    _INSERT_TEXT.run(unit, (row.tenant, row.stream), new)
+    return len(before) - len(after), set(packing.reference_hashes(before)) - found.keys()
+
+
+def drop_texts(unit: Unit, tenant: str, stream: int, candidates: set[bytes]) -> None:
+    """Of these texts, those that no snapshot of the session needs go."""
+    if candidates:
+        _drop_texts(unit, tenant, stream, candidates)
+
+
 # Erasing --------------------------------------------------------------------------------------------------------------
 
 

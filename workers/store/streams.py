@@ -150,6 +150,12 @@ def next_version(unit: Unit, row: StreamRow) -> int:
     return int(found[0])
 
 
+def raise_version(unit: Unit, row: StreamRow, version: int) -> None:
+    """The session has had so many snapshots at least."""
+    mine = (streams.c.tenant == row.tenant, streams.c.stream_id == row.stream_id, streams.c.version < version)
+    unit.execute(sa.update(streams).where(*mine).values(version=version))
+
+
 def listing(unit: Unit, tenant: str, kind: str, limit: int, below: int | None) -> list[StreamRow]:
     """Newest first; `below` is the number where the last page ended."""
     query = sa.select(*_COLUMNS).where(streams.c.tenant == tenant, streams.c.kind == kind)

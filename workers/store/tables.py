@@ -30,6 +30,8 @@ def _key(name: str, kind: Any = BigInteger) -> "Column[Any]":
     return Column(name, kind, primary_key=True, autoincrement=False)
 
 
+_MARKS = text("kind IN ('output.flagged', 'snapshot.labelled')")
+
 # The log ------------------------------------------------------------------------------------------------------------
 
 streams = Table(
@@ -73,6 +75,8 @@ events = Table(
     Column("payload_hash", LargeBinary, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Index("uq_events_tenant_stream_event_id", "tenant", "stream", "event_id", unique=True),
+    # Flags and labels are few, and looked for in all sessions at once.
+    Index("ix_events_marks", "tenant", "stream", "seq", sqlite_where=_MARKS, postgresql_where=_MARKS),
     info={"may": "SELECT, INSERT, UPDATE (payload, salt)"},
 )
 
