@@ -14,6 +14,9 @@ from domain.windows import History, Unit
 KEPT_TRIMS = 64
 """Trims of which a layout remembers when they were."""
 
+PLAIN = 0.25
+"""The share of the room below which no unit is made smaller for its size alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Begun:
@@ -58,6 +61,15 @@ class Begun:
             removed=tuple(sorted(seq for seq in self.removed if seq >= cut)),
             trimmed=(*before.trimmed, *seen)[-KEPT_TRIMS:],
         )
+
+
+def must_cut(history: History, parent: Layout, room: int) -> bool:
+    """Whether what the parent shows and what came since need more than `room` for certain, with nothing in it that is
+    smaller than it was or may be made so before a trim."""
+    if parent.made or parent.removed or parent.shortened:
+        return False
+    spent = [unit.tokens for unit in history.recent if not unit.orphan]
+    return max(spent, default=0) < room * PLAIN and sum(spent) + sum(line.tokens for line in parent.summary) > room
 
 
 def begin(history: History, protected: Protected, parent: Layout | None, lending: bool, maker: Maker) -> Begun:

@@ -13,6 +13,7 @@ from domain import rendering, reports
 from domain.anchors import Protected, core_rules, needs, overflow, protect, system_anchor
 from domain.arranging import Frame, arrange, frame
 from domain.budgets import Offers, SlotFill, fill_slots, input_budget
+from domain.candidates import must_cut
 from domain.context import Context
 from domain.counting import Counter
 from domain.extracts import Reading
@@ -29,7 +30,7 @@ from domain.snapshots import Layout, Prompt, provenance
 from domain.state import ContextState
 from domain.trimming import Arrangement, Trimmed, trim
 from domain.validation import Built, failed_check
-from domain.windows import NEWEST
+from domain.windows import NEWEST, Shallow
 from domain.wording import WORDINGS, Wording
 
 TAIL_RESERVE = 40
@@ -86,6 +87,9 @@ def compile_prompt(
     parent = parent if parent and still_holds(parent, context) else None
 
     floor, frozen = _floor(desk), thawed(parent.frozen if parent else None, desk.facts, plan.mode)
+    spare = plan.limit - sum(floor.values()) + 2 * SEAMS
+    if parent and not context.history.deep and must_cut(context.history, parent, spare):
+        raise Shallow
     laid = _everything(desk, floor, frozen, parent) or _laid_out(desk, floor, frozen)
     protected, fills, around, room = laid
     maker = _maker(desk, parent)

@@ -129,15 +129,16 @@ def read_history(
     seen: int = 0,
     deep: bool = True,
 ) -> History:
-    """Pulls units from the newest back: a shallow history to the parent's `cut` or until they exceed `budget` tokens,
-    whatever comes first; a deep one until what a trim may look at is there too. `kept` names older ones that the parent
+    """Pulls units from the newest back: a shallow history to the parent's `cut`; a deep one, and one that exceeds
+    `budget` tokens before, until what a trim may look at is there too. `kept` names older ones that the parent
     showed, `seen` is the head that it saw."""
     builder = UnitBuilder(state, count, locale, model)
     recent: list[Unit] = []
     spent, looked, beyond, since = 0, 0, 0, 0
     for unit in _pulled(reader, builder):
-        if not deep and (unit.seq < cut or spent > budget):
-            since = cut if unit.seq < cut else recent[-1].seq
+        deep = deep or spent > budget
+        if not deep and unit.seq < cut:
+            since = cut
             break
         beyond += spent > budget
         if beyond > MOST_UNITS or looked > budget * (1 + DEPTH):

@@ -165,6 +165,9 @@ _CUT = re.compile(
     r"|(?<=[0-9])(?=[A-Za-z一-龥ぁ-ゖァ-ヺ가-힣!-/:-@\[-`{-~])"
 )
 
+_ITEM = re.compile(r"(?<=\n)(?=- )")
+LIST = 1_000  # characters from which a list is counted item by item
+
 
 def _last_cut(text: str, start: int, end: int) -> int | None:
     for begin in (max(start + 1, end - 256), start + 1):
@@ -249,11 +252,16 @@ def _remembering(count: Callable[[str], int], limit: int) -> Callable[[str], int
             young[text] = tokens
             used += size
 
+    def counted(text: str) -> int:
+        # Of a list that grew by a line, only that line is new.
+        items = _ITEM.split(text) if len(text) >= LIST else ()
+        return sum(map(remembered, items)) if len(items) > 1 else count(text)
+
     def remembered(text: str) -> int:
         tokens = young.get(text)
         if tokens is None:
             tokens = old.get(text)
-            remember(text, tokens := count(text) if tokens is None else tokens)
+            remember(text, tokens := counted(text) if tokens is None else tokens)
         return tokens
 
     return remembered
