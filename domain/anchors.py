@@ -60,6 +60,19 @@ def few_shot(anchor: Instruction | None) -> list[Neutral]:
     return made
 
 
+def within_share(anchor: Instruction, share: float | None, limit: int, count: Counter) -> Instruction:
+    """The instruction with those of its examples, in order, that fit into the few-shot block's share of the budget.
+    What they do not use of it is the history's."""
+    kept = len(anchor.examples)
+    while (
+        share is not None
+        and kept
+        and count.neutral(few_shot(replace(anchor, examples=anchor.examples[:kept]))) > (limit * share)
+    ):
+        kept -= 1
+    return anchor if kept == len(anchor.examples) else replace(anchor, examples=anchor.examples[:kept])
+
+
 @dataclass(frozen=True, slots=True)
 class Protected:
     """Units that are never cut. `shortened` tells the tokens cut out of the middle of an oversized anchor."""

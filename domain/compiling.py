@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from domain import rendering, reports
-from domain.anchors import Protected, core_rules, needs, overflow, protect, system_anchor
+from domain.anchors import Protected, core_rules, needs, overflow, protect, system_anchor, within_share
 from domain.arranging import Frame, arrange, frame
 from domain.budgets import Offers, SlotFill, fill_slots, input_budget
 from domain.candidates import must_cut
@@ -28,7 +28,7 @@ from domain.rows import Instruction, SessionInfo, Tool
 from domain.slots import Facts, SlotItem, offered
 from domain.snapshots import Layout, Prompt, provenance
 from domain.state import ContextState
-from domain.trimming import Arrangement, Trimmed, trim
+from domain.trimming import EMERGENCY, LADDER, Arrangement, Round, Trimmed, trim
 from domain.validation import Built, failed_check
 from domain.windows import NEWEST, Shallow
 from domain.wording import WORDINGS, Wording
@@ -91,10 +91,17 @@ def compile_prompt(
     if parent and not context.history.deep and must_cut(context.history, parent, spare):
         raise Shallow
     laid = _everything(desk, floor, frozen, parent) or _laid_out(desk, floor, frozen)
-    protected, fills, around, room = laid
     maker = _maker(desk, parent)
-    trimmed = _trim(desk, protected, parent, room, around, maker)
+    rounds: list[Round] = []
+    trimmed = _trim(desk, laid, parent, maker, rounds, LADDER)
+    if trimmed is None:
+        # Before an overflow memory gives way first, then what stands for the history.
+        laid = _laid_out(desk, floor, frozen, memory=False)
+        trimmed = _trim(desk, laid, parent, maker, rounds, EMERGENCY)
+    if trimmed is None:
+        raise overflow({"fixed": plan.limit - laid[3] + 1}, plan.budget, count)
 
+    protected, fills, _, _ = laid
     built = trimmed.built
     shown = (item for fill in fills for item in fill.shown)
     layout = replace(
@@ -104,7 +111,7 @@ def compile_prompt(
         heads=tuple(state.head for state in context.states),
         made=maker.strategies.told(trimmed.arrangement.layout.made),
     )
-    outcome = reports.Outcome(context, protected, fills, trimmed, built, layout, floor, desk.tools)
+    outcome = reports.Outcome(context, protected, fills, trimmed, built, layout, floor, desk.tools, desk.left_out)
     return Prompt(
         messages=built.messages,
         payload=built.payload,
@@ -129,6 +136,7 @@ class _Desk:
     facts: Facts
     anchor: Instruction | None
     tools: tuple[Tool, ...]
+    left_out: int
 
 
 def _desk(context: Context, request: CompileRequest, count: Counter, plan: Plan) -> _Desk:
@@ -146,7 +154,10 @@ def _desk(context: Context, request: CompileRequest, count: Counter, plan: Plan)
     mask = masker(context.session)
     tools = tuple(masked_tool(row, mask) for _, row in sorted(context.session.tables["tools"].items()))
     anchor = system_anchor(context.session, context.parents)
-    return _Desk(context, request, count, plan, facts, masked_instruction(anchor, mask) if anchor else None, tools)
+    told = masked_instruction(anchor, mask) if anchor else None
+    shown = within_share(told, plan.mode.few_shot_share, plan.limit, count) if told else None
+    left_out = len(told.examples) - len(shown.examples) if told and shown else 0
+    return _Desk(context, request, count, plan, facts, shown, tools, left_out)
 
 
 def still_holds(layout: Layout, context: Context) -> bool:
@@ -207,7 +218,7 @@ def _everything(desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None, pa
     return (protected, fills, around, needed) if spent <= plan.limit else None
 
 
-def _laid_out(desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None) -> _Laid:
+def _laid_out(desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None, *, memory: bool = True) -> _Laid:
     """The plan for a budget that is short. The counts of parts add up to that of the whole but for the seams: the exact
     count decides, on plans a little over and under the limit."""
     plan, count, history = desk.plan, desk.count, desk.context.history
@@ -218,7 +229,7 @@ def _laid_out(desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None) -> _
             continue
         spare = plan.limit - sum(floor.values()) - sum(unit.tokens for unit in protected.units)
         allowance = max(0, int(spare * (1 - plan.mode.window_share)) - TAIL_RESERVE)
-        for allowed in (allowance, 0):
+        for allowed in (allowance, 0) if memory else (0,):
             fills = fill_slots(desk.facts, plan.mode, allowed, _header_tokens(desk), count.text, _offers(desk, frozen))
             around, room = _frame_that_fits(desk, fills, protected)
             if room >= 0:
@@ -286,9 +297,15 @@ def _fixed_tokens(desk: _Desk, around: Frame, protected: Protected) -> int:
 
 
 def _trim(
-    desk: _Desk, protected: Protected, parent: Layout | None, room: int, around: Frame, maker: Maker
-) -> Trimmed[Built]:
+    desk: _Desk,
+    laid: _Laid,
+    parent: Layout | None,
+    maker: Maker,
+    rounds: list[Round],
+    rungs: Sequence[tuple[str, float]],
+) -> Trimmed[Built] | None:
     plan, count = desk.plan, desk.count
+    protected, _, around, room = laid
 
     def build(attempt: Arrangement) -> Built:
         messages = _arranged(desk, around, protected, attempt)
@@ -299,10 +316,9 @@ def _trim(
         return failed_check(built, attempt, protected, plan.limit)
 
     history, mode = desk.context.history, plan.mode
-    found = trim(history, protected, parent, room, mode.low_water, mode.lending, maker, build, check)
-    if found is None:
-        raise overflow({"fixed": plan.limit - room + 1}, plan.budget, count)
-    return found
+    return trim(
+        history, protected, parent, room, mode.low_water, mode.lending, maker, build, check, rounds, rungs
+    )  # fmt: skip
 
 
 def _arranged(desk: _Desk, around: Frame, protected: Protected, attempt: Arrangement) -> tuple[Neutral, ...]:

@@ -70,11 +70,13 @@ class SlotSpec(Value):
 
 
 class ModeSpec(Value):
-    """`policy` says what a trim does to which messages, the first rule that fits deciding."""
+    """`policy` says what a trim does to which messages, the first rule that fits deciding. `few_shot_share` is how much
+    of the input budget the few-shot block may take; without it all examples are part of the floor."""
 
     slots: tuple[SlotSpec, ...]
     freeze: Literal["run"] | None = None
     policy: tuple[Rule, ...] = ()
+    few_shot_share: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Mode:
     freeze: bool = False
     lending: bool = True
     policy: tuple[Rule, ...] = ()
+    few_shot_share: float | None = None
 
     def place(self, slot: SlotName, *, volatile: bool) -> Place:
         """Where a slot's items stand: stable ones in the prefix, volatile ones at the tail, unless told otherwise."""
@@ -137,6 +140,7 @@ def resolve_mode(asked: str | None, modes: Mapping[str, ModeSpec], request: Comp
         low_water=LOW_WATER if overrides.low_water is None else overrides.low_water,
         freeze=modes[name].freeze == "run",
         lending=overrides.lending,
+        few_shot_share=modes[name].few_shot_share if overrides.few_shot_share is None else overrides.few_shot_share,
         policy=modes[name].policy if overrides.policy is None else overrides.policy,
     )
 

@@ -34,6 +34,7 @@ class Outcome:
     layout: Layout
     floor: dict[str, int]
     tools: Sequence[Tool]
+    examples_left_out: int = 0
 
 
 def account(outcome: Outcome, mode: Mode, budget: int, count: Counter, parent: Layout | None) -> dict[str, Any]:
@@ -57,6 +58,7 @@ def account(outcome: Outcome, mode: Mode, budget: int, count: Counter, parent: L
             "strategy": arrangement.strategy,
             "cut": arrangement.layout.cut,
             "carried": parent is not None and arrangement.layout.trims == parent.trims,
+            "gave_way": list(_gave_way(outcome)),
             "strategies": [_attempt(one) for one in outcome.layout.made],
             "rolled_back": [{"strategy": one.strategy, "failed": one.failed} for one in outcome.trimmed.rolled_back],
         },
@@ -93,6 +95,19 @@ def ledger(units: Sequence[Entry], items: Sequence[Entry], total_units: int) -> 
         and all(entry["tokens"] >= 0 and entry["units"] >= 0 for entry in units)
     )
     return found
+
+
+def _gave_way(outcome: Outcome) -> Iterable[str]:
+    """What had to go whole so that what must not be cut fits, in the order in which it gives way."""
+    arrangement = outcome.trimmed.arrangement
+    items = [one for fill in outcome.fills for one in fill.placed if not one.item.protected]
+    if any(one.reason == "global_budget" for one in items) and not any(one.reason is None for one in items):
+        yield "memory"
+    forced = arrangement.strategy in ("drop", "emergency") or not arrangement.window
+    if arrangement.dropped and not arrangement.summary and forced:
+        yield "summary"
+    if (arrangement.dropped or arrangement.summary) and not arrangement.window:
+        yield "window"
 
 
 def _attempt(made: Made) -> Entry:
@@ -205,6 +220,10 @@ def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
     for unit in outcome.trimmed.arrangement.window:
         if unit.room:
             yield f"the unit at seq {unit.seq} is over the window: {unit.shortened} tokens of its middle were cut"
+    if gone := list(_gave_way(outcome)):
+        yield f"emergency: no room for {', '.join(gone)} beside what must not be cut"
+    if left := outcome.examples_left_out:
+        yield f"{left} few-shot examples are not in the prompt: they need more than their share of the budget"
     failures = sorted({(one.strategy, one.error) for one in outcome.layout.made if one.error})
     for name, error in failures:
         yield f"strategy {name} made nothing: {error}"

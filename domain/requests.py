@@ -39,6 +39,7 @@ class Overrides(Value):
     lending: bool = True
     reinforce_rules: bool | None = None
     policy: tuple[Rule, ...] | None = None
+    few_shot_share: Annotated[float, Field(gt=0, le=1)] | None = None
     reinforce_limit: Annotated[int, Field(ge=0, le=3)] = 3
 
 

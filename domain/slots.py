@@ -168,11 +168,17 @@ def _recent(row: RecentCall, facts: Facts) -> SlotItem:
     words = facts.words
     said = words.recent.format(tool=inline(row.tool), status=words.statuses[row.status], text=inline(row.preview))
     zone = getattr(facts.session.one("session"), "time_zone", None)
-    when = "" if facts.classic else words.as_of.format(time=clock_time(row.recorded_at, facts.as_of, zone))
+    when = "" if facts.classic else words.as_of.format(time=clock_time(_seen_at(row), facts.as_of, zone))
     return SlotItem(
         "tool_state", f"call:{row.seq}", when + said, (2, row.seq), (row.event_id,), row.recorded_at, ranked="call",
         volatile=True,
     )  # fmt: skip
+
+
+def _seen_at(row: RecentCall) -> int:
+    """When the tool saw what it told, where it said so; never later than the log heard of it."""
+    seen = moment(row.observed_at)
+    return row.recorded_at if seen is None or not 0 <= seen <= row.recorded_at else seen
 
 
 def profile(facts: Facts) -> Iterator[SlotItem]:

@@ -29,10 +29,12 @@ FILLINGS = 2
 WHOLE = 0.6
 """The share of the newest unit that must be worth its room for the unit to stay whole."""
 
-TIGHTER = 0.75
-"""What a failed round leaves of its target."""
+LADDER = (("summary", 1.0), ("drop", 1.0))
+"""What is tried when not everything fits: strategies, and the share of the target that each has."""
 
-MAX_ROUNDS = 5
+EMERGENCY = (("drop", 0.75), ("emergency", 0.0))
+"""The last rungs before an overflow, once memory gave way: a tighter target, then neither window nor summary. With the
+attempt to cut nothing, five rounds at the most."""
 
 
 Built = TypeVar("Built")
@@ -82,17 +84,19 @@ def trim(
     maker: Maker,
     build: Callable[[Arrangement], Built],
     failed_check: Callable[[Arrangement, Built], str | None],
+    rolled_back: list[Round],
+    rungs: Sequence[tuple[str, float]],
 ) -> Trimmed[Built] | None:
     """The first arrangement of the ladder that passes every check; None when none does.
 
     `room` is what the window and its summary may take; `build` renders an arrangement, `failed_check` names the check
-    that it fails, if any. With a parent layout the trim goes down to the low-water mark, so that the next prompts share
+    that it fails, if any; `rungs` are strategies with the share of the target that they have, and what fails goes to
+    `rolled_back`. With a parent layout the trim goes down to the low-water mark, so that the next prompts share
     a prefix; without one the window is the longest suffix that fits.
     """
     begun = begin(history, protected, parent, lending, maker)
-    rolled_back: list[Round] = []
     before: Arrangement | None = None
-    for attempt in _ladder(begun, room, low_water):
+    for attempt in _ladder(begun, room, low_water, rungs):
         if before and (attempt.window, attempt.summary) == (before.window, before.summary):
             continue  # what just failed is not rendered again under another name
         before, built = attempt, build(attempt)
@@ -103,17 +107,17 @@ def trim(
     return None
 
 
-def _ladder(begun: Begun, room: int, low_water: float) -> Iterator[Arrangement]:
-    """Ever stronger cuts: none, the summary at its full size, none of it, a tighter target, and at last no window."""
+def _ladder(begun: Begun, room: int, low_water: float, rungs: Sequence[tuple[str, float]]) -> Iterator[Arrangement]:
+    """Ever stronger cuts: first none, if there is room for all."""
     spent = sum(unit.tokens for unit in begun.units) + sum(line.tokens for line in begun.lines)
-    if begun.complete and spent <= room:
+    if begun.complete and spent <= room and rungs is LADDER:
         dropped = _unlisted(begun.gone, begun.lines)
         layout = begun.layout(begun.units, begun.lines, begun.cut, trimmed=False)
         yield Arrangement(begun.units, begun.lines, dropped, layout)
     if not begun.deep:
         raise Shallow
     target = int(room * low_water) if begun.before else room
-    for strategy, share in (("summary", 1.0), ("drop", 1.0), ("drop", TIGHTER), ("drop", 0.0))[: MAX_ROUNDS - 1]:
+    for strategy, share in rungs:
         yield _cut(begun, max(0, int(target * share)), strategy)
 
 

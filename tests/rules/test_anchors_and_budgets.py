@@ -16,6 +16,7 @@ from domain.counting import Counter
 from domain.errors import ContextOverflow, InvalidRequest
 from domain.requests import parse_request
 from domain.rows import SessionInfo
+from domain.snapshots import Prompt
 
 # --- the input budget ------------------------------------------------------------------------------------------------
 
@@ -222,6 +223,27 @@ def test_few_shot_examples_come_right_after_the_system_message_and_are_never_cut
 
 
 # --- pins ------------------------------------------------------------------------------------------------------------
+
+
+def test_few_shot_examples_keep_to_their_share_and_leave_the_rest_to_the_history() -> None:
+    log = Log()
+    examples = [{"user": f"question {at}?", "assistant": f"answer {at}. " * 20} for at in range(6)]
+    log.add("instruction.set", role="You answer.", examples=examples)
+    log.user("go")
+
+    def shown(**overrides: Any) -> tuple[int, Prompt]:
+        prompt = compiled(log, budget=1000, overrides=overrides)
+        return sum("question" in str(one["content"]) for one in prompt.payload["messages"]), prompt
+
+    assert shown()[0] == 6
+    some, prompt = shown(few_shot_share=0.2)
+    assert 0 < some < 6
+    assert prompt.report["zones"]["few_shot"] <= 200
+    assert f"{6 - some} few-shot examples are not in the prompt" in " ".join(prompt.report["warnings"])
+    fewer = [shown(few_shot_share=share)[0] for share in (0.5, 0.3, 0.1, 0.01)]
+    assert fewer == sorted(fewer, reverse=True)
+    assert fewer[-1] == 0
+    assert "few_shot" not in shown(few_shot_share=0.01)[1].report["zones"], "what it does not use is the history's"
 
 
 def test_pins_are_kept_whole_in_their_place_whatever_else_is_cut() -> None:

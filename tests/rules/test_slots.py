@@ -229,6 +229,19 @@ def test_times_are_shown_in_the_sessions_zone_with_the_date_on_another_day() -> 
     assert shown(log, as_of=EPOCH + DAY)[-1].startswith("as of 2027-01-15 16:00 ")
 
 
+def test_a_result_is_shown_as_of_when_its_tool_saw_it() -> None:
+    def line(observed: str | None) -> str:
+        log = Log()
+        log.calls("c1")
+        log.answer("c1", "fine", observed_at=observed)
+        return shown(log)[-1]
+
+    assert line("2027-01-15T08:30:00+01:00").startswith("as of 07:30 ")
+    assert line(None).startswith("as of 08:00 ")
+    assert line("2099-01-01T00:00:00Z").startswith("as of 08:00 "), "no tool has seen what is still to come"
+    assert line("yesterday").startswith("as of 08:00 ")
+
+
 @pytest.mark.parametrize(
     "zone", ["Nowhere/At all", "../../etc/passwd", "", "Europe", "x" * 5000, "a\x00b", "\ud83d", "/etc"]
 )

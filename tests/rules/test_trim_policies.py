@@ -1,5 +1,6 @@
 """Trim policies: rules of a mode or a request that say what a trim does to which messages."""
 
+import contextlib
 import json
 import tomllib
 from typing import Any
@@ -7,13 +8,19 @@ from typing import Any
 import pytest
 from budgeted import texts
 from checkers import faults, seen
-from histories import Log, World, compiled, count_text
+from histories import Log, World, compiled, count_text, counter
 
-from domain.errors import InvalidRequest
+from domain.anchors import Protected
+from domain.errors import ContextOverflow, InvalidRequest
+from domain.extracts import Reading
 from domain.modes import parse_modes
-from domain.policies import Age, Made, Rule
+from domain.policies import Age, Made, Rule, Strategies
+from domain.remaking import Maker
 from domain.requests import parse_request
 from domain.snapshots import Layout, Prompt
+from domain.trimming import EMERGENCY, LADDER, Arrangement, Round, trim
+from domain.windows import MemoryHistory, read_history
+from domain.wording import EN
 
 ROWS = [{"id": f"W{at}", "state": "open" if at % 3 else "closed", "note": "plain words here"} for at in range(40)]
 PAGE = "page {turn}. See /shop/page-{turn}.html. " + "The shop opens at nine. " * 100
@@ -264,3 +271,39 @@ def test_what_strategies_made_comes_back_from_storage_as_it_was() -> None:
     made = (Made(3, "mine", 40, "text", None, True), Made(4, "mine", 40, None, "RuntimeError: no", False))
     layout = Layout(made=made, removed=(5, 9), trimmed=(7, 12))
     assert Layout.load(json.loads(json.dumps(layout.dump()))) == layout
+
+
+# --- the last rungs before an overflow -------------------------------------------------------------------------------
+
+
+def test_before_an_overflow_memory_gives_way_first_then_the_summary_then_the_window() -> None:
+    subject = Log("s")
+    subject.add("profile.set", key="city", value="Bern")
+    log = shopping()
+    told = []
+    for budget in range(20, 1600, 9):
+        with contextlib.suppress(ContextOverflow):
+            prompt = compiled(World(log, subject), budget=budget)
+            gone = prompt.report["trim"]["gave_way"]
+            assert gone == [name for name in ("memory", "summary", "window") if name in gone]
+            assert bool(gone) == any("emergency: no room for" in line for line in prompt.report["warnings"])
+            told.append(gone)
+    assert told[0] == ["memory", "summary", "window"], "only what must not be cut is left"
+    assert told[-1] == [], "and nothing has to go whole where there is some room"
+
+
+def test_a_trim_that_no_check_lets_pass_ends_after_five_rounds() -> None:
+    log = shopping()
+    count = counter(parse_request({"budget": 1500}))
+    history = read_history(MemoryHistory(log.state, count), log.state, count, 1500, locale="en")
+    maker = Maker((), Strategies(), Reading(EN.speakers, {}), count, EN, str)
+    nothing, rounds = Protected((), None, frozenset()), list[Round]()
+
+    def refused(attempt: Arrangement, built: Arrangement) -> str | None:
+        return None if attempt.strategy == "emergency" else "budget"
+
+    for rungs in (LADDER, EMERGENCY):
+        found = trim(history, nothing, None, 1000, 0.85, True, maker, lambda one: one, refused, rounds, rungs)
+    assert found is not None
+    assert (found.arrangement.window, found.arrangement.summary) == ((), ())
+    assert [one.strategy for one in found.rolled_back] == ["summary", "drop", "drop"]
