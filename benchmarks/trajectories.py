@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from benchmarks.trajectory import reporting, showing
+from benchmarks.trajectory import reporting, shortfalls, showing
+from benchmarks.trajectory.framed import RuleSummary
 from benchmarks.trajectory.measuring import CELLS, Results, Sums, measure
 from benchmarks.trajectory.methods import LastN, Method, Promptctx
 from benchmarks.trajectory.peers import FOLDER, PEERS, install, started
@@ -25,7 +26,7 @@ ENCODING = "o200k_base"
 QUICK_SESSIONS, QUICK_TURNS = 3, 12
 """Sessions of a source and turns of a session that a quick run looks at."""
 
-NAMES = (Promptctx.name, LastN.name, *(peer.name for peer in PEERS))
+NAMES = (Promptctx.name, LastN.name, RuleSummary.name, *(peer.name for peer in PEERS))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,7 +91,7 @@ def _sessions(asked: argparse.Namespace) -> list[Session]:
 
 def _methods(asked: argparse.Namespace) -> tuple[list[Method], dict[str, str]]:
     """The methods that run, and why each of the others does not."""
-    ours: list[Method] = [Promptctx(), LastN()]
+    ours: list[Method] = [Promptctx(), LastN(), RuleSummary()]
     ours += [Promptctx(f"{Promptctx.name}@{mark}", float(mark)) for mark in asked.low_water]
     ours = [one for one in ours if not asked.methods or one.name.split("@")[0] in asked.methods]
     peers, skipped = started(asked.methods, asked.peers)
@@ -113,12 +114,17 @@ def _run(asked: argparse.Namespace, sessions: Sequence[Session]) -> tuple[report
         for method in methods:
             method.close()
     report = reporting.report(methods, results, sessions, ENCODING)
+    report["short"] = shortfalls.shortfalls(report, results)
     return {**report, "skipped": skipped, "seconds": round(time.perf_counter() - begun, 1)}, results
 
 
 def _write(document: Path, report: reporting.Report, results: Results, sessions: Sequence[Session]) -> None:
     def fill(name: str) -> str | None:
         match name.split(" ", 1):
+            case ["run"]:
+                return reporting.about(report)
+            case ["short"]:
+                return shortfalls.told(report["short"], report)
             case ["results"]:
                 return reporting.results(report)
             case ["sources"]:

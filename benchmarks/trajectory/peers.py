@@ -44,6 +44,7 @@ PEERS = (
     Peer("llama-index", "llama-index-core", "0.14.25", "llama_memory", carries=True, low_water=0.9),
     Peer("langmem", "langmem", "0.0.30", "langmem_summary", carries=True),
     Peer("hello-agents", "hello-agents", "1.0.1", "hello_builder", python=(3, 12)),
+    Peer("sumy", "sumy", "0.13.0", "sumy_summary"),
     Peer("openhands", "openhands-sdk", "1.58.2", "openhands_view", python=(3, 12), carries=True, low_water=0.5),
 )
 

@@ -85,6 +85,15 @@ def write(document: Path, fill: Callable[[str], str | None]) -> None:
     document.write_text(re.sub(r"<!-- begin (.+?) -->.*?<!-- end -->", filled, text, flags=re.DOTALL), encoding="utf-8")
 
 
+def about(found: Report) -> str:
+    """What ran: how many sessions of what, which versions, and loudly what did not."""
+    sessions = found["sessions"]
+    versions = ", ".join(f"{name} {one['version']}" for name, one in found["methods"].items() if "@" not in name)
+    told = f"{sum(sessions.values())} sessions of {len(sessions)} sources, {found['encoding']}; {versions}."
+    absent = [f"**NOT MEASURED: {name}**: {reason}." for name, reason in found["skipped"].items()]
+    return "\n\n".join([told, *absent])
+
+
 def results(found: Report) -> str:
     """One table per cell: the methods, best grounding first."""
     rows = []
@@ -126,7 +135,23 @@ def curves(found: Report) -> str | None:
     for mark, one in sorted(marks.items()):
         numbers = [one[name][key] for name in cells for key in ("grounding", "prefix_reuse", "prefix_bound")]
         rows.append(table_row(f"{mark:g}", *numbers))
-    return "\n".join(rows)
+    return "\n".join([*rows, "", *_plot(marks)])
+
+
+PLOTTED, WIDTH = ("25%", "10%"), 40
+"""The cells that are drawn, and the columns from 0 to 1."""
+
+
+def _plot(marks: dict[float, dict[str, Any]]) -> list[str]:
+    """Both curves as bars, so that what a lower mark gains in reuse stands beside what it costs in grounding."""
+    lines = ["```text"]
+    for name in (one for one in PLOTTED if all(one in cells for cells in marks.values())):
+        for key in ("grounding", "prefix_reuse"):
+            for mark, cells in sorted(marks.items()):
+                value = cells[name][key] or 0.0
+                lines.append(f"{name:>4} {key:<13}{mark:<5g}{'█' * round(value * WIDTH):<{WIDTH}} {value:.3f}")
+        lines.append("")
+    return [*lines[:-1], "```"] if len(lines) > 1 else []
 
 
 def table_head(*names: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.trajectories import main
+from benchmarks.trajectory import reporting
 from benchmarks.trajectory.measuring import budgets, cell, measure, planned
 from benchmarks.trajectory.methods import Compiled, LastN, Promptctx, Run
 from benchmarks.trajectory.peer_side.serve import count_message as count_in_a_peer
@@ -26,6 +27,7 @@ from benchmarks.trajectory.scoring import (
     text_of,
 )
 from benchmarks.trajectory.sessions import Session, Turn, load
+from benchmarks.trajectory.shortfalls import shortfalls, told
 from domain.rendering.openai import count_message
 from workers.tokens import Tokens, unpack_ranks
 
@@ -420,25 +422,50 @@ def test_a_sampled_run_on_real_logs_has_every_number_and_no_broken_rule(corpus: 
 def test_a_method_that_nobody_knows_is_named_with_those_that_are_known(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--methods", "last-m"])
-    assert "'last-m' is none of promptctx, last-n, langchain-trim" in capsys.readouterr().err
+    assert "'last-m' is none of promptctx, last-n, rule-summary, langchain-trim" in capsys.readouterr().err
 
 
 def test_results_and_prompts_are_written_between_the_marks_of_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, page = log(tmp_path), tmp_path / "page.md"
-    marks = ("results", "sources", "curves", "misses 1", "prompt log,60,25%", "other")
+    marks = ("run", "results", "sources", "curves", "short", "misses 1", "prompt log,60,25%", "other")
     page.write_text("".join(f"# {mark}\n<!-- begin {mark} -->\nold\n<!-- end -->\n" for mark in marks))
     main(["--corpus", str(folder), "--methods", "promptctx", "--low-water", "0.5", "--doc", str(page)])
     text = page.read_text()
     assert text.count("old") == 1  # nothing is known about `other`
     assert "| promptctx " in text
+    assert "1 sessions of 1 sources, o200k_base" in text
     assert "| clerk | 25% |" in text
+    assert " 25% grounding    0.5" in text
+    assert "**25%**: first of all methods; rule breaks 0 (goal 0); grounding " in text
     assert "| 0.5 |" in text
     assert "BEFORE: " in text
     assert "AFTER: " in text
     assert "'TCK-90210': grounded" in text
     assert "promptctx@0.5" in capsys.readouterr().out
+
+
+def test_a_cell_that_misses_its_goal_is_told_with_how_much_and_the_values_that_were_missed(tmp_path: Path) -> None:
+    text = log(tmp_path) / "clerk" / "log.json"
+    messages = json.loads(text.read_text())
+    for message in messages[4:-2]:
+        for one in message.get("tool_calls", ()):
+            one["function"]["arguments"] = '{"step": 1}'
+    text.write_text(json.dumps(messages))
+    found = sessions(tmp_path)
+    blind = LastN()
+    blind.name = Promptctx.name  # what the suffix loses stands for what promptctx would
+    [(_, results)] = measure(found, [blind], cells=["25%"])
+    report = reporting.report([blind], results, found, ENCODING)
+    short = shortfalls(report, results)["25%"]
+    assert short["missed"] == {"grounding": 0.97}
+    assert short["weakest_sources"] == [{"source": "clerk", "grounding": 0.0, "needed": 1}]
+    [example] = short["examples"]
+    assert (example["value"], example["turns"], example["standing"]) == ("TCK-90210", 1, "absent")
+    page = told(shortfalls(report, results), report)
+    assert "**grounding 0, goal 0.970: 0.970 short**" in page
+    assert "stood: the ticket of Ms Adams is TCK-90210" in page
 
 
 def test_a_page_never_names_somebodys_home_directory(tmp_path: Path) -> None:
