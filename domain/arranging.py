@@ -12,6 +12,7 @@ from domain.events import Part, TextPart
 from domain.modes import Mode
 from domain.rendering.neutral import Neutral
 from domain.rows import Instruction
+from domain.slots import SlotItem
 from domain.summaries import SummaryLine
 from domain.text import inline
 from domain.trimming import Arrangement
@@ -59,13 +60,27 @@ def _sections(fills: Sequence[SlotFill], mode: Mode, words: Wording) -> tuple[li
         for place in ("prefix", "tail"):
             here = [item for item in shown if mode.place(fill.slot, volatile=item.volatile) == place]
             if here:
-                lines: list[Line] = [(f"- {item.text}", item.events) for item in here]
+                lines = _item_lines(here)
             elif fill.placeholder and place == mode.place(fill.slot, volatile=fill.slot in VOLATILE):
                 lines = [(f"- {words.none}", ())]
             else:
                 continue
             places[place].append([(words.title(fill.slot), ()), *lines])
     return places["prefix"], places["tail"]
+
+
+def _item_lines(items: Sequence[SlotItem]) -> list[Line]:
+    lines: list[Line] = []
+    heading, before = "", ""
+    for item in items:
+        if item.heading != heading:
+            lines.append((item.heading, ()))
+        if item.follows and item.follows == before:
+            lines[-1] = (f"{lines[-1][0]} {item.text}", lines[-1][1])
+        else:
+            lines.append((f"- {item.lead}{item.text}", item.events))
+        heading, before = item.heading, item.key
+    return lines
 
 
 def _reference(heading: str, lines: Iterable[Line], zone: str) -> Neutral:

@@ -66,7 +66,7 @@ class SlotFill:
 
 
 def item_tokens(item: SlotItem, count: Callable[[str], int]) -> int:
-    return count(f"- {item.text}\n")
+    return count(f"- {item.lead}{item.text}\n")
 
 
 Offers = Callable[[SlotName], Sequence[SlotItem]]
@@ -101,12 +101,16 @@ def _fill(spec: SlotSpec, offers: Sequence[SlotItem], facts: Facts, count: Calla
     taken: dict[str, int] = {}
     longest = spec.token_budget * LONGEST_ITEM
     spent, full = 0.0, False
+    opened = {""}
     for offer in offers:
         item, cut = _no_longer_than(offer, int(longest), count)
         tokens = item_tokens(item, count)
-        charge = 0.0 if item.protected else longest if cut else tokens
         reason = refusal(item, spec, facts, taken.get(item.ranked, 0))
+        heading = 0 if reason or item.heading in opened else count(f"{item.heading}\n")
+        tokens += heading
+        charge = 0.0 if item.protected else longest + heading if cut else tokens
         if reason is None:
+            opened.add(item.heading)
             taken[item.ranked] = taken.get(item.ranked, 0) + 1
             full = full or (not item.protected and (not item.text or spent + charge > spec.token_budget))
             reason = "slot_budget" if full and not item.protected else None

@@ -33,14 +33,18 @@ class Frozen:
 
 def _dump(item: SlotItem) -> list[Any]:
     order, events, tags = list(item.order), list(item.events), list(item.tags)
-    return [item.slot, item.key, item.text, order, events, tags, item.category, item.ranked, item.score, item.volatile]
+    return [
+        item.slot, item.key, item.text, order, events, tags, item.category, item.ranked, item.score, item.volatile,
+        item.heading, item.lead, item.follows,
+    ]  # fmt: skip
 
 
 def _load(data: Sequence[Any]) -> SlotItem:
-    slot, key, text, order, events, tags, category, ranked, score, volatile = data
+    slot, key, text, order, events, tags, category, ranked, score, volatile, *shown = data
+    heading, lead, follows = shown or ("", "", "")
     return SlotItem(
         slot, key, text, tuple(order), tuple(events), tags=tuple(tags), category=category, ranked=ranked, score=score,
-        volatile=volatile,
+        volatile=volatile, heading=heading, lead=lead, follows=follows,
     )  # fmt: skip
 
 

@@ -11,20 +11,22 @@ from typing import Any
 from domain.canonical import canonical_json
 from domain.masking import masker
 from domain.modes import SlotSpec
-from domain.recall import FORGOTTEN, decayed, relevances, score
+from domain.recall.scoring import FORGOTTEN, decayed, relevances, score
 from domain.requests import SlotName
 from domain.rows import Memory, Plan, RecentCall, SessionInfo
 from domain.sources import SourceItem, SourceResult
 from domain.state import ContextState
 from domain.text import inline
-from domain.wording import Wording, clock_time, moment
+from domain.wording import Wording, calendar_day, clock_time, moment
 
 HOUR = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class SlotItem:
-    """One line a slot offers. `order` is where it stands among the lines shown, rank is its place in the list."""
+    """One line a slot offers. `order` is where it stands among the lines shown, rank is its place in the list. Lines of
+    one `heading` stand under it; one that `follows` the line shown before it goes on in the same line.
+    """
 
     slot: SlotName
     key: str
@@ -38,6 +40,9 @@ class SlotItem:
     volatile: bool = False
     protected: bool = False
     ranked: str = "item"
+    heading: str = ""
+    lead: str = ""
+    follows: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +214,7 @@ def recall(facts: Facts) -> Iterator[SlotItem]:
     found += [_given(item, value, facts) for item, value in zip(given, relevant[len(memories) :], strict=True)]
     found.sort(key=lambda item: (-(item.score or 0.0), item.key))
     for place, item in enumerate(found):
-        yield SlotItem(
-            "recall", item.key, item.text, (place,), item.events, item.at, item.score, item.category, item.tags,
-            volatile=True,
-        )  # fmt: skip
+        yield replace(item, order=item.order or (0, place), volatile=True)
 
 
 def _memory(memory: Memory, relevance: float, facts: Facts) -> SlotItem:
@@ -227,8 +229,22 @@ def _memory(memory: Memory, relevance: float, facts: Facts) -> SlotItem:
 
 def _given(item: SourceItem, relevance: float, facts: Facts) -> SlotItem:
     value = score(relevance, item.importance) if item.score is None else item.score
+    if item.order:
+        return _spoken(item, value, facts)
     text = facts.words.scored.format(text=inline(item.text), importance=item.importance, score=value)
     return SlotItem("recall", item.key, text, (), (), None, value, item.category, item.tags)
+
+
+def _spoken(item: SourceItem, value: float, facts: Facts) -> SlotItem:
+    """What somebody said, under the day it was said on."""
+    words = facts.words
+    zone = getattr(facts.session.one("session"), "time_zone", None)
+    day = calendar_day(item.at, zone) if item.at is not None else ""
+    who = inline(words.speakers.get(item.speaker, item.speaker))
+    return SlotItem(
+        "recall", item.key, inline(item.text), (1, day, *item.order), item.events, item.at, value, item.category,
+        item.tags, heading=day, lead=f"{who}{words.colon}" if who else "", follows=item.follows,
+    )  # fmt: skip
 
 
 def _current(facts: Facts) -> list[Memory]:

@@ -3,8 +3,8 @@
 What a source returned is recorded with the snapshot, so that a replay never asks it again.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 from domain.modes import SlotSpec
@@ -13,7 +13,11 @@ from domain.requests import SlotName
 
 @dataclass(frozen=True, slots=True)
 class SourceItem:
-    """One item of a source. `score` 0..1 ranks it in `recall`; None lets the lexical score decide."""
+    """One item of a source. `score` 0..1 ranks it in `recall`; None lets the lexical score decide.
+
+    What was said by somebody names the `speaker`, and when in `at` (microseconds UTC); it is shown under its day, in
+    the `order` it was said in, and `follows` the key of the item that it goes on from. `events` made it.
+    """
 
     key: str
     text: str
@@ -21,6 +25,11 @@ class SourceItem:
     importance: float = 0.5
     score: float | None = None
     tags: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    at: int | None = None
+    speaker: str = ""
+    follows: str = ""
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +42,24 @@ class SourceResult:
     error: str | None = None
 
     def dump(self) -> dict[str, Any]:
-        return asdict(self)
+        told = [_told(item) for item in self.items]
+        return {"source": self.source, "slot": self.slot, "items": told, "error": self.error}
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> "SourceResult":
-        items = tuple(SourceItem(**{**item, "tags": tuple(item["tags"])}) for item in data["items"])
-        return cls(data["source"], data["slot"], items, data["error"])
+        return cls(data["source"], data["slot"], tuple(map(_item, data["items"])), data["error"])
+
+
+_DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(SourceItem)}
+
+
+def _told(item: SourceItem) -> dict[str, Any]:
+    return {name: value for name, default in _DEFAULTS.items() if (value := getattr(item, name)) != default}
+
+
+def _item(data: dict[str, Any]) -> SourceItem:
+    told: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    return SourceItem(**told)
 
 
 class ContextSource(Protocol):

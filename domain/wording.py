@@ -57,7 +57,7 @@ class Wording:
 
 
 ZH = Wording(
-    speakers={"user": "用户", "assistant": "助手"},
+    speakers={"user": "用户", "assistant": "助手", "tool": "工具"},
     titles={
         "constraints": "【硬性约束】",
         "planner": "【任务规划】",
@@ -100,7 +100,7 @@ ZH = Wording(
 )
 
 EN = Wording(
-    speakers={"user": "user", "assistant": "assistant"},
+    speakers={"user": "user", "assistant": "assistant", "tool": "tool"},
     titles={
         "constraints": "## Constraints",
         "planner": "## Plan",
@@ -147,13 +147,20 @@ WORDINGS: Mapping[str, Wording] = {"zh": ZH, "en": EN}
 
 def clock_time(at: int, as_of: int, zone: str | None) -> str:
     """Microseconds UTC as wall time in the session's zone, with the date when it is not the day of `as_of`."""
+    then, today = _wall(at, zone), _wall(as_of, zone)
+    return then.strftime("%H:%M" if then.date() == today.date() else "%Y-%m-%d %H:%M")
+
+
+def calendar_day(at: int, zone: str | None) -> str:
+    return _wall(at, zone).strftime("%Y-%m-%d")
+
+
+def _wall(at: int, zone: str | None) -> datetime:
     try:
         place: ZoneInfo | None = ZoneInfo(zone) if zone else None
     except (ZoneInfoNotFoundError, ValueError, OSError):
         place = None
-    then = datetime.fromtimestamp(at / 1_000_000, place or UTC)
-    today = datetime.fromtimestamp(as_of / 1_000_000, place or UTC)
-    return then.strftime("%H:%M" if then.date() == today.date() else "%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(at / 1_000_000, place or UTC)
 
 
 def moment(text: str | None) -> int | None:

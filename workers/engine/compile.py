@@ -15,7 +15,7 @@ from domain.requests import parse_request
 from domain.snapshots import Layout, Prompt
 from domain.windows import Shallow
 from workers import faults
-from workers.engine import contexts, dumping, requests
+from workers.engine import contexts, dumping, recalling, requests
 from workers.engine.audit import write_audit
 from workers.engine.contexts import Loaded, Pins, Reach
 from workers.engine.deps import Deps
@@ -154,7 +154,7 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
         parent, before = _holding(deps, job, parent, loaded)
         loaded = contexts.load(deps, pins, Reach(before, deep=False))
     faults.point("compile.loaded")
-    sources = deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots)
+    sources = deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots) + recalling.fetch(deps, pins, loaded)
     try:
         loaded = loaded.with_sources(sources)
         prompt = compile_prompt(loaded.context, request, before, loaded.count, loaded.plan)

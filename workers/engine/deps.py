@@ -7,6 +7,7 @@ from typing import Protocol
 from domain.modes import BUILTIN_MODES, ModeSpec
 from workers.clock import Clock, SystemClock
 from workers.dumps import Dumps
+from workers.engine.shelves import Shelves
 from workers.engine.signals import Signals
 from workers.engine.states import FoldCache, StateCache
 from workers.sources import SourceRegistry
@@ -47,6 +48,7 @@ class Deps:
     signals: Signals = field(default_factory=Signals)
     states: StateCache = field(default_factory=StateCache)
     folds: FoldCache = field(default_factory=FoldCache)
+    shelves: Shelves = field(default_factory=Shelves)
     modes: Mapping[str, ModeSpec] = field(default_factory=lambda: BUILTIN_MODES)
     lease: int = LEASE
     payload_limit: int = 1024 * 1024

@@ -119,6 +119,7 @@ _MOVE = Prepared(
             head=bindparam("to_head"),
             head_digest=bindparam("digest"),
             about=bindparam("new_about"),
+            subject=bindparam("of_subject"),
             updated_at=bindparam("at"),
         )
     )
@@ -129,7 +130,7 @@ def move(unit: Unit, row: StreamRow, head: int, digest: bytes, about: Mapping[st
     """Set the head from the one that `row` has; false if it is no longer that."""
     params = {
         "in_tenant": row.tenant, "of_stream": row.stream_id, "from_head": row.head, "to_head": head, "digest": digest,
-        "new_about": canonical_json(about) if about else b"{}", "at": at,
+        "new_about": canonical_json(about) if about else b"{}", "of_subject": about.get("subject"), "at": at,
     }  # fmt: skip
     return bool(unit.run(_MOVE, params).rowcount == 1)
 

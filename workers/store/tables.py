@@ -45,11 +45,14 @@ streams = Table(
     Column("head_digest", LargeBinary, nullable=False),
     # JSON of what lists and routing need: subject, parent, mode, model, locale, title, source.
     Column("about", LargeBinary, nullable=False),
+    # Of a session: whose it is, if anybody's. Recall looks through all sessions of a subject.
+    Column("subject", SHORT),
     Column("version", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Index("uq_streams_number", "number", unique=True),
     Index("ix_streams_tenant_kind_number", "tenant", "kind", "number"),
+    Index("ix_streams_subject", "tenant", "subject", "number"),
     info={"across": ("SELECT",)},
 )
 

@@ -1,0 +1,123 @@
+"""The index: the terms of every passage in one flat array, scanned whole for each term of a query.
+
+A scan of a million terms takes about a millisecond, so there is nothing to balance, merge or rebuild: a message that
+comes is appended. Terms are kept as 32-bit hashes. The same messages give the same index on every database.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domain.recall.passages import passages, width
+from domain.recall.terms import terms
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A message as the index takes it: its `seq`, who said it, its text, and when, in microseconds UTC."""
+
+    seq: int
+    role: str
+    speaker: str
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Messages in order, their passages, and the hashed terms of these. `of_message` and `of_passage` say whose a
+    passage or a term is; `starts` where the terms of a message begin."""
+
+    seqs: Ints
+    times: Ints
+    said_by_user: NDArray[np.bool_]
+    of_message: Ints
+    widths: Ints
+    terms: NDArray[np.uint32]
+    of_passage: NDArray[np.int32]
+    starts: Ints
+
+    @property
+    def messages(self) -> int:
+        return len(self.seqs)
+
+    @property
+    def last(self) -> int:
+        """The seq of the newest message; 0 for none."""
+        return int(self.seqs[-1]) if len(self.seqs) else 0
+
+    def first_passage(self, message: int) -> int:
+        return int(np.searchsorted(self.of_message, message))
+
+
+def _none(kind: type) -> NDArray:  # type: ignore[type-arg]
+    return np.zeros(0, dtype=kind)
+
+
+EMPTY = Index(
+    _none(np.int64), _none(np.int64), _none(np.bool_), _none(np.int64), _none(np.int64), _none(np.uint32),
+    _none(np.int32), _none(np.int64),
+)  # fmt: skip
+
+
+def hashed(term: str) -> int:
+    return crc32(term.encode("utf-8", "surrogatepass"))
+
+
+def extended(index: Index, messages: Iterable[Source]) -> Index:
+    """The index with more messages, which all come after those it holds."""
+    return joined([index, _made(list(messages))])
+
+
+def joined(indexes: Sequence[Index]) -> Index:
+    """One index over several: what is rare in all of them together is rare."""
+    indexes = [one for one in indexes if one.messages]
+    if len(indexes) < 2:
+        return indexes[0] if indexes else EMPTY
+    before = [(0, 0, 0)]
+    for one in indexes:
+        messages, parts, words = before[-1]
+        before.append((messages + one.messages, parts + len(one.of_message), words + len(one.terms)))
+    pairs = list(zip(indexes, before, strict=False))
+    return Index(
+        seqs=np.concatenate([one.seqs for one in indexes]),
+        times=np.concatenate([one.times for one in indexes]),
+        said_by_user=np.concatenate([one.said_by_user for one in indexes]),
+        of_message=np.concatenate([one.of_message + base[0] for one, base in pairs]),
+        widths=np.concatenate([one.widths for one in indexes]),
+        terms=np.concatenate([one.terms for one in indexes]),
+        of_passage=np.concatenate([one.of_passage + np.int32(base[1]) for one, base in pairs]),
+        starts=np.concatenate([one.starts + base[2] for one, base in pairs]),
+    )
+
+
+def _made(messages: Sequence[Source]) -> Index:
+    of_message: list[int] = []
+    widths: list[int] = []
+    words: list[int] = []
+    of_passage: list[int] = []
+    starts: list[int] = []
+    for place, message in enumerate(messages):
+        starts.append(len(words))
+        speaker = [hashed(term) for term in terms(message.speaker)]
+        for passage in passages(message.text):
+            found = [hashed(term) for term in terms(passage)] + speaker
+            of_passage += [len(of_message)] * len(found)
+            words += found
+            of_message.append(place)
+            widths.append(width(passage))
+    return Index(
+        seqs=np.array([one.seq for one in messages], dtype=np.int64),
+        times=np.array([one.at for one in messages], dtype=np.int64),
+        said_by_user=np.array([one.role == "user" for one in messages], dtype=np.bool_),
+        of_message=np.array(of_message, dtype=np.int64),
+        widths=np.array(widths, dtype=np.int64),
+        terms=np.array(words, dtype=np.uint32),
+        of_passage=np.array(of_passage, dtype=np.int32),
+        starts=np.array(starts, dtype=np.int64),
+    )

@@ -1,0 +1,169 @@
+"""The ranking of passages for a query: by their own words, by those of their message, and by what was said around it.
+
+Nothing in it depends on a budget, so that a larger budget only ever shows more of the same list.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domain.recall.index import Index, hashed
+from domain.recall.terms import terms
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.integer[Any]]
+
+SATURATION, LENGTH = 1.2, 0.75
+"""BM25: how soon a repeated term counts no more, and how much a long text is marked down."""
+
+OTHERS = 0.3
+"""What the words of an assistant or a tool weigh beside the user's own: facts about users come from users."""
+
+MESSAGE, AROUND = 1.0, 0.8
+"""What the words of the whole message and of the messages around it weigh beside the passage's own."""
+
+REACH, FADING = 8, 0.8
+"""How many messages on either side count as around, and how much less each further one does."""
+
+FEEDBACK, ADDED, ADDED_WEIGHT = 5, 10, 0.3
+"""The best messages lend the query their most telling terms: how many of each, and at what weight."""
+
+BRIEF = 0.3
+"""How much a shorter passage is preferred: a list of five short answers beats one long one."""
+_BASE_WIDTH = 80
+BITS = (1 << 17) - 1
+
+WEAK = 0.35
+"""The share of a perfect match under which even the best hit is no full hit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage by its place in the index. `relevance` is 0..1: 1 is first in every signal."""
+
+    passage: int
+    message: int
+    relevance: float
+
+
+def query_terms(query: str) -> dict[str, float]:
+    return dict.fromkeys(terms(query), 1.0)
+
+
+def ranked(index: Index, query: str, boost: Floats | None = None) -> list[Hit]:
+    """All passages with any relevance, best first; equals in the order of the log, newest first. `boost` multiplies
+    the relevance of messages."""
+    wanted = {hashed(term): weight for term, weight in query_terms(query).items()}
+    if not wanted or not index.messages:
+        return []
+    scan = _Scan(index)
+    role = np.where(index.said_by_user, 1.0, OTHERS)
+    by_message, ideal = scan.messages(wanted)
+    if not by_message.any():
+        return []
+    wanted = {**_feedback(index, scan, by_message * role, wanted), **wanted}
+    by_message, _ = scan.messages(wanted)
+    by_passage, ideal_passage = scan.passages(wanted)
+    around = _around(by_message * role)
+    fused = (
+        _share(by_passage, ideal_passage)
+        + MESSAGE * _share(by_message, ideal)[index.of_message]
+        + AROUND * _share(around, 0.0)[index.of_message]
+    ) / (1 + MESSAGE + AROUND)
+    fused *= role[index.of_message] * ((index.widths + _BASE_WIDTH) / _BASE_WIDTH) ** -BRIEF
+    if boost is not None:
+        fused *= boost[index.of_message]
+    return _best_first(index, np.minimum(fused, 1.0))
+
+
+def _best_first(index: Index, fused: Floats) -> list[Hit]:
+    found = np.flatnonzero(fused > 0)
+    order = np.lexsort((-found, -np.round(fused[found], 9)))
+    return [Hit(int(one), int(index.of_message[one]), float(fused[one])) for one in found[order]]
+
+
+def _share(scores: Floats, ideal: float) -> Floats:
+    """Scores as shares of the best, or of what a match worth the name would have."""
+    best = max(float(scores.max(initial=0.0)), WEAK * ideal)
+    return scores / best if best else scores
+
+
+def _around(scores: Floats) -> Floats:
+    found = np.zeros_like(scores)
+    for step in range(1, min(REACH, len(scores) - 1) + 1):
+        weight = FADING ** (step - 1)
+        found[step:] += weight * scores[:-step]
+        found[:-step] += weight * scores[step:]
+    return found
+
+
+class _Scan:
+    """BM25 over passages and over whole messages."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        per_passage = np.bincount(index.of_passage, minlength=len(index.of_message)).astype(np.float64)
+        per_message = np.bincount(index.of_message, weights=per_passage, minlength=index.messages).astype(np.float64)
+        self._passage_norm, self._message_norm = _norm(per_passage), _norm(per_message)
+        self._held: dict[int, Places] = {}
+
+    def holding(self, term: int) -> Places:
+        """The passages that hold a term, as often as they do."""
+        if term not in self._held:
+            self._held[term] = self._index.of_passage[np.flatnonzero(self._index.terms == np.uint32(term))]
+        return self._held[term]
+
+    def passages(self, wanted: Mapping[int, float]) -> tuple[Floats, float]:
+        return _bm25([(self.holding(term), weight) for term, weight in wanted.items()], self._passage_norm)
+
+    def messages(self, wanted: Mapping[int, float]) -> tuple[Floats, float]:
+        of_message = self._index.of_message
+        held = [(of_message[self.holding(term)], weight) for term, weight in wanted.items()]
+        return _bm25(held, self._message_norm)
+
+    def frequency(self) -> Places:
+        """About how often each term stands in the index, by its last bits: enough to tell rare from common."""
+        return np.bincount(self._index.terms & np.uint32(BITS), minlength=BITS + 1)
+
+
+def _norm(lengths: Floats) -> Floats:
+    mean = lengths.mean() if len(lengths) else 1.0
+    return SATURATION * (1 - LENGTH + LENGTH * lengths / (mean or 1.0))
+
+
+def _bm25(held: Sequence[tuple[Places, float]], norm: Floats) -> tuple[Floats, float]:
+    """The scores, and what a text would have that holds every term, each often."""
+    scores, ideal = np.zeros(len(norm)), 0.0
+    for places, weight in held:
+        number, times = np.unique(places, return_counts=True)
+        rarity = weight * _rarity(len(number), len(norm)) * (SATURATION + 1)
+        ideal += rarity
+        scores[number] += rarity * times / (times + norm[number])
+    return scores, ideal
+
+
+def _rarity(holding: int, of: int) -> float:
+    return float(np.log(1 + (of - holding + 0.5) / (holding + 0.5)))
+
+
+def _feedback(index: Index, scan: _Scan, scores: Floats, wanted: Mapping[int, float]) -> dict[int, float]:
+    """The terms that stand out in the best messages: they name what the query only describes."""
+    best = np.lexsort((np.arange(len(scores)), -scores))[:FEEDBACK]
+    found: dict[int, float] = {}
+    for message in best[scores[best] > 0]:
+        start = index.starts[message]
+        end = index.starts[message + 1] if message + 1 < index.messages else len(index.terms)
+        number, times = np.unique(index.terms[start:end], return_counts=True)
+        for term, often in zip(number.tolist(), times.tolist(), strict=True):
+            found[term] = found.get(term, 0.0) + float(scores[message]) * often / float(end - start)
+    often_at_all = scan.frequency()
+    weighed = (
+        (weight * _rarity(min(often_at_all[term & BITS], index.messages), index.messages), term)
+        for term, weight in found.items()
+    )
+    told = sorted(weighed, reverse=True)[:ADDED]
+    most = told[0][0] if told else 0.0
+    return {term: ADDED_WEIGHT * weight / most for weight, term in told} if most else {}

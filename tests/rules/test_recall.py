@@ -1,0 +1,111 @@
+"""Recall: which terms find what, how long messages are parted, and how passages are ranked."""
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.recall.index import EMPTY, Source, extended, joined
+from domain.recall.passages import passages, width
+from domain.recall.ranking import ranked
+from domain.recall.terms import terms
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=400)
+
+
+def messages(*texts: str, role: str = "user") -> list[Source]:
+    return [Source(seq, role, "", text, 0) for seq, text in enumerate(texts, 1)]
+
+
+def found(query: str, *texts: str) -> list[int]:
+    """The seqs of the messages that a query finds, best first."""
+    index = extended(EMPTY, messages(*texts))
+    return list(dict.fromkeys(int(index.seqs[hit.message]) for hit in ranked(index, query)))
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Which cameras did she buy?", "I bought a camera"),
+        ("running", "She runs every day"),
+        ("生日是哪天", "李华的生日是三月五日"),
+        ("iPhone 的价格", "这部iPhone很贵"),
+        ("src/app/main.py", "the fault is in src/app/main.py, line 3"),
+        ("main.py", "the fault is in src/app/main.py, line 3"),
+        ("order 48213", "order #48213 was shipped"),
+        ("Caroline’s dog", "Caroline has a dog"),
+    ],
+)
+def test_a_query_shares_terms_with_what_answers_it(query: str, text: str) -> None:
+    assert set(terms(query)) & set(terms(text))
+
+
+def test_words_that_every_text_holds_are_no_terms() -> None:
+    assert terms("What is it that you have, and where?") == []
+    assert terms("的 了 吗") == []
+
+
+@given(words)
+def test_any_text_has_terms_without_an_error(text: str) -> None:
+    assert all(term and not term.isspace() for term in terms(text))
+
+
+@given(words, st.integers(12, 200))
+def test_passages_hold_the_whole_text_and_none_is_too_long(text: str, size: int) -> None:
+    parts = passages(text, size)
+    assert re.sub(r"\s", "", "".join(parts)) == re.sub(r"\s", "", text)
+    assert all(width(part) <= size for part in parts)
+
+
+def test_a_long_message_is_parted_where_sentences_end() -> None:
+    sentence = "The quick brown fox jumps over the lazy dog once more. "
+    assert all(part.endswith("more.") for part in passages(sentence * 40))
+
+
+def test_what_shares_the_rarer_words_comes_first() -> None:
+    texts = ["We talked about the weather", "The weather in Bergen is wet", "Rain again, such weather"]
+    assert found("weather in Bergen", *texts)[0] == 2
+
+
+def test_nothing_is_found_for_a_query_that_nothing_answers() -> None:
+    assert found("zeppelin", "We talked about the weather") == []
+    assert found("", "We talked about the weather") == []
+    assert ranked(EMPTY, "weather") == []
+
+
+def test_the_users_own_words_come_before_an_assistants_long_answer() -> None:
+    index = extended(EMPTY, [Source(1, "assistant", "", "Allergies: nuts, and so on. " * 9, 0)])
+    index = extended(index, [Source(2, "user", "", "My allergies: nuts.", 0)])
+    assert ranked(index, "allergies")[0].message == 1
+
+
+def test_what_was_said_around_an_answer_comes_along() -> None:
+    texts = ["Tell me about Bergen", "It is by the sea", *[f"Other matter {at}" for at in range(40)]]
+    assert found("Bergen", *texts)[:2] == [1, 2]
+
+
+def test_a_name_leads_to_what_was_said_of_it() -> None:
+    other = [f"会议改到第{at}周" for at in range(60)]
+    texts = ["我表哥叫王强", *other[:30], "王强的电话是5550100", *other[30:]]
+    assert found("我表哥的电话号码", *texts).index(32) < 5
+
+
+@given(st.lists(st.text("ab cd", max_size=12), max_size=12), st.text("ab cd", max_size=6), st.integers(0, 12))
+def test_an_index_made_in_steps_ranks_like_one_made_at_once(texts: list[str], query: str, at: int) -> None:
+    sources = messages(*texts)
+    whole = extended(EMPTY, sources)
+    steps = extended(extended(EMPTY, sources[:at]), sources[at:])
+    parts = joined([extended(EMPTY, sources[:at]), extended(EMPTY, sources[at:])])
+    assert ranked(whole, query) == ranked(steps, query) == ranked(parts, query)
+    assert np.array_equal(whole.terms, steps.terms)
+
+
+@given(st.lists(st.text("ab cd", max_size=12), min_size=1, max_size=12), st.text("ab cd", min_size=1, max_size=6))
+def test_relevance_is_a_share_and_falls_along_the_list(texts: list[str], query: str) -> None:
+    hits = ranked(extended(EMPTY, messages(*texts)), query)
+    values = [hit.relevance for hit in hits]
+    assert all(0 < value <= 1 for value in values)
+    assert all(before >= after - 1e-9 for before, after in pairwise(values))

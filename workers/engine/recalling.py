@@ -1,0 +1,134 @@
+"""Recall from the log: passages of older messages that answer the query, of this session and its subject's others.
+
+What was found is recorded with the snapshot like the answer of any source, so a replay needs no index.
+"""
+
+from collections.abc import Iterator
+
+from domain.modes import SlotSpec
+from domain.recall import index as indexing
+from domain.recall.index import Source
+from domain.recall.passages import passages, width
+from domain.recall.ranking import Hit, ranked
+from domain.recall.scoring import score
+from domain.sources import SourceItem, SourceResult
+from workers.engine.contexts import Loaded, Pins
+from workers.engine.deps import Deps
+from workers.engine.shelves import Shelf
+from workers.store import Unit, models, recall, streams
+from workers.store.recall import Spoken
+
+NAME = "log"
+IMPORTANCE = 0.5
+MOST_SESSIONS = 200
+"""Sessions of a subject that are looked through, the newest of them."""
+
+AT_ONCE = 2_000
+WIDTHS_PER_TOKEN = 5
+"""How much is recorded for each token that may be shown: a little more than fits."""
+
+LEAST = 8
+
+
+def fetch(deps: Deps, pins: Pins, loaded: Loaded) -> tuple[SourceResult, ...]:
+    """What the log has for the slot `recall`; nothing where the mode has no such slot or nothing is asked."""
+    spec = next((spec for spec in loaded.plan.mode.slots if spec.slot == "recall"), None)
+    if spec is None or not loaded.context.query.strip():
+        return ()
+    with deps.database.read(pins.tenant) as unit:
+        search = _Search(deps, unit, pins, loaded)
+        items = tuple(search.items(spec))
+    return (SourceResult(NAME, "recall", items),) if items else ()
+
+
+class _Search:
+    """One query over the sessions that the caller may see, inside one read unit."""
+
+    def __init__(self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded) -> None:
+        self._deps, self._unit, self._pins, self._loaded = deps, unit, pins, loaded
+        self._own = streams.get(unit, pins.tenant, pins.heads["session"]["stream"])
+        self._read: dict[tuple[int, int], tuple[Spoken | None, list[str]]] = {}
+
+    def items(self, spec: SlotSpec) -> Iterator[SourceItem]:
+        shelves = [self._extended(shelf) for shelf in self._shelves()]
+        index = self._deps.shelves.joined(self._pins.tenant, shelves)
+        starts = list(_starts(shelves))
+        room = max(spec.token_budget, self._loaded.plan.mode.global_slot_budget) * WIDTHS_PER_TOKEN
+        taken = 0
+        for hit in ranked(index, self._loaded.context.query):
+            if room <= 0 or (spec.top_k and taken >= spec.top_k + LEAST):
+                return
+            shelf, first_message, first_passage = next(one for one in reversed(starts) if one[1] <= hit.message)
+            item = self._item(shelf, hit, hit.message - first_message, first_passage)
+            if item is not None:
+                taken, room = taken + 1, room - width(item.text) - 40
+                yield item
+
+    def _shelves(self) -> Iterator[Shelf]:
+        """Oldest first, the session itself last."""
+        tenant, own = self._pins.tenant, self._own
+        if own is None:
+            return
+        subject = own.about.get("subject")
+        others = recall.sessions_of(self._unit, tenant, subject, MOST_SESSIONS) if subject else []
+        for number, generation, _ in reversed(others):
+            if number != own.number:
+                yield self._deps.shelves.get(tenant, number, generation)
+        yield self._deps.shelves.get(tenant, own.number, models.checkpoint(self._unit, tenant, own.number).generation)
+
+    def _extended(self, shelf: Shelf) -> Shelf:
+        tenant, index = self._pins.tenant, shelf.index
+        while found := recall.after(self._unit, tenant, shelf.stream, shelf.generation, index.last, AT_ONCE):
+            index = indexing.extended(
+                index, [Source(one.seq, one.role, one.speaker, one.text, one.at) for one in found]
+            )
+        if index is not shelf.index:
+            shelf = Shelf(shelf.stream, shelf.generation, index)
+            self._deps.shelves.put(tenant, shelf)
+        return shelf
+
+    def _item(self, shelf: Shelf, hit: Hit, message: int, first_passage: int) -> SourceItem | None:
+        seq = int(shelf.index.seqs[message])
+        said, parts = self._said(shelf, seq)
+        number = hit.passage - first_passage - shelf.index.first_passage(message)
+        if said is None or number >= len(parts):
+            return None
+        return SourceItem(
+            key=f"{said.event_id}/{number}",
+            text=parts[number],
+            category="episodic",
+            importance=IMPORTANCE,
+            score=score(hit.relevance, IMPORTANCE),
+            events=(said.event_id,),
+            at=said.at,
+            speaker=said.speaker or said.role,
+            follows=f"{said.event_id}/{number - 1}" if number else "",
+            order=(shelf.stream, seq, number),
+        )
+
+    def _said(self, shelf: Shelf, seq: int) -> tuple[Spoken | None, list[str]]:
+        """A message and its passages; None for one that must not be shown, or that was erased meanwhile."""
+        key = shelf.stream, seq
+        if key not in self._read:
+            said = recall.at(self._unit, self._pins.tenant, shelf.stream, shelf.generation, seq)
+            if said is not None and (said.recorded_at > self._pins.as_of or self._shown_anyway(shelf, said)):
+                said = None
+            self._read[key] = said, passages(said.text) if said else []
+        return self._read[key]
+
+    def _shown_anyway(self, shelf: Shelf, said: Spoken) -> bool:
+        """Whether the message stands in the window, or after what the request is pinned to."""
+        own, history = self._own, self._loaded.context.history
+        if own is None or shelf.stream != own.number:
+            return False
+        older = {unit.seq for unit in history.older}
+        return not history.since or said.unit >= history.since or said.unit in older
+
+
+def _starts(shelves: list[Shelf]) -> Iterator[tuple[Shelf, int, int]]:
+    """Each shelf with the places of its first message and first passage in the joined index."""
+    message, passage = 0, 0
+    for shelf in shelves:
+        if shelf.index.messages:
+            yield shelf, message, passage
+        message, passage = message + shelf.index.messages, passage + len(shelf.index.of_message)

@@ -1,0 +1,108 @@
+"""What recall reads: the sessions of a subject, and the messages of a session that its index does not hold yet."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from domain.canonical import parse_json
+from workers.store.database import Prepared, Unit
+from workers.store.log import unpack_id
+from workers.store.models import WITH_EVENTS
+from workers.store.tables import checkpoints, events, messages, streams
+
+ROLES = {"user.input": "user", "assistant.output": "assistant", "tool.result": "tool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A message as recall sees it: its text parts alone. `at` is when it happened, in microseconds UTC."""
+
+    seq: int
+    unit: int
+    event_id: str
+    role: str
+    speaker: str
+    text: str
+    at: int
+    recorded_at: int
+
+
+_OF_SUBJECT = Prepared(
+    lambda dialect: (
+        sa.select(streams.c.number, checkpoints.c.generation, checkpoints.c.seq)
+        .join(
+            checkpoints,
+            sa.and_(checkpoints.c.tenant == streams.c.tenant, checkpoints.c.stream == streams.c.number),
+        )
+        .where(streams.c.tenant == bindparam("of_tenant"), streams.c.subject == bindparam("of_subject"))
+        .order_by(streams.c.number.desc())
+        .limit(bindparam("most"))
+    )
+)
+
+
+def sessions_of(unit: Unit, tenant: str, subject: str, most: int) -> list[tuple[int, int, int]]:
+    """(number, generation, projected seq) of the newest sessions of a subject, newest first."""
+    found = unit.run(_OF_SUBJECT, {"of_tenant": tenant, "of_subject": subject, "most": most}).fetchall()
+    return [(number, generation, seq) for number, generation, seq in found]
+
+
+_COLUMNS = (
+    messages.c.seq, messages.c.unit, messages.c.event_id, events.c.kind, events.c.payload, events.c.occurred_at,
+    events.c.recorded_at,
+)  # fmt: skip
+
+
+def _spoken(chosen: Any) -> Prepared:
+    return Prepared(
+        lambda dialect: (
+            sa.select(*_COLUMNS)
+            .select_from(WITH_EVENTS)
+            .where(
+                messages.c.tenant == bindparam("of_tenant"),
+                messages.c.stream == bindparam("of_stream"),
+                messages.c.generation == bindparam("of_generation"),
+                events.c.payload.is_not(None),
+                chosen(),
+            )
+            .order_by(messages.c.seq)
+            .limit(bindparam("most"))
+        )
+    )
+
+
+_AFTER = _spoken(lambda: messages.c.seq > bindparam("after"))
+_ONE = _spoken(lambda: messages.c.seq == bindparam("seq"))
+
+
+def after(unit: Unit, tenant: str, stream: int, generation: int, seq: int, most: int) -> list[Spoken]:
+    """The next messages after a seq that say something."""
+    key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "after": seq, "most": most}
+    return list(_read(unit.run(_AFTER, key).fetchall()))
+
+
+def at(unit: Unit, tenant: str, stream: int, generation: int, seq: int) -> Spoken | None:
+    key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "seq": seq, "most": 1}
+    return next(_read(unit.run(_ONE, key).fetchall()), None)
+
+
+def _read(rows: Any) -> Iterator[Spoken]:
+    for seq, unit, event_id, kind, payload, occurred_at, recorded_at in rows:
+        role = ROLES.get(kind)
+        if role is None:
+            continue
+        told = parse_json(payload)
+        yield Spoken(
+            seq, unit, unpack_id(event_id), role, told.get("name") or "" if role == "user" else "",
+            _text(told.get("content")), occurred_at or recorded_at, recorded_at,
+        )  # fmt: skip
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
