@@ -431,9 +431,12 @@ class SnapshotLabelled(Payload):
 
 
 class EventRedacted(Payload):
+    """`upto` erases all of its stream up to that seq, as when a subject is erased; only the server sets it."""
+
     kind = "event.redacted"
     event_id: str
     reason: str = ""
+    upto: Annotated[int, Field(ge=1)] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,12 +44,14 @@ def effective(headers: Iterable[Header]) -> list[int]:
     """The seqs in force, ascending, with the redacted ones left out."""
     prefixes: list[_Link | None] = [None]
     redacted: set[str] = set()
+    emptied = 0
     for header in headers:
         link = prefixes[-1]
         if isinstance(header.payload, ContextRolledBack):
             link = _rolled_back(prefixes, header.payload)
         if isinstance(header.payload, EventRedacted):
             redacted.add(header.payload.event_id)
+            emptied = max(emptied, header.payload.upto or 0)
         prefixes.append(_Link(link, header))
     gone = redacted | _undone(_walk(prefixes[-1]))
     return sorted(header.seq for header in _walk(prefixes[-1]) if header.event_id not in gone)

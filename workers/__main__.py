@@ -14,7 +14,7 @@ from typing import Any
 
 from domain.errors import InvalidRequest, PromptctxError
 from workers import assembly, telemetry
-from workers.commands import care
+from workers.commands import care, erase
 from workers.settings import Settings, load_settings, masked
 from workers.store import migrate
 from workers.store.work import KINDS
@@ -175,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--queues", help="names with commas; all of them when left out")
     made.add_argument("--concurrency", type=int, default=2)
     made.add_argument("--pool", default="prefork", choices=("prefork", "threads", "solo"))
-    for module in (care,):
+    for module in (care, erase):
         module.add(command)
     made = command("doctor", doctor, "tell what is configured, what answers, and what waits for a person")
     made.add_argument("--json", action="store_true")

@@ -57,8 +57,9 @@ def sweep(settings: Settings, asked: argparse.Namespace) -> int:
     done = 0
     while found := engine.sweep():
         done += found
+    swept = engine.sweep_uploads()
     assembly.close(engine)
-    print(f"{done} pieces of work done")
+    print(f"{done} pieces of work done" + (f", {swept} unfinished uploads swept away" if swept else ""))
     return 0
 
 

@@ -8,6 +8,7 @@ from workers.engine import (
     compile,
     documents,
     dumping,
+    erasing,
     project,
     prompts,
     reading,
@@ -117,6 +118,10 @@ class Engine:
     def get_document(self, tenant: str, session: str, document_id: str, start: int = 0, end: int | None = None) -> str:
         return documents.get(self.deps, tenant, session, document_id, start, end)
 
+    def sweep_uploads(self) -> int:
+        """Delete what uploads left behind that nobody finished within a day; how many those were."""
+        return documents.sweep_uploads(self.deps)
+
     # Work
 
     def project(self, tenant: str, stream_id: str) -> Outcome:
@@ -144,6 +149,15 @@ class Engine:
     def verify(self, tenant: str | None = None, session: str | None = None, progress: Progress | None = None) -> Json:
         """Chains, read-models, prompts and erasures; every problem with what to do about it."""
         return verify.verify(self.deps, tenant, session, progress)
+
+    def erase(
+        self, tenant: str, subject: str, reason: str = "", progress: Progress | None = None, *, dry_run: bool = False
+    ) -> Json:
+        """Erase all that a subject's sessions, profile and memory ever said, and every prompt that showed it."""
+        return erasing.erase(self.deps, tenant, subject, reason, progress, dry_run=dry_run)
+
+    def erasures(self, tenant: str) -> list[Json]:
+        return erasing.listing(self.deps, tenant)
 
     def rebuild(
         self, tenant: str | None = None, session: str | None = None, progress: Progress | None = None, *,

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from domain.errors import ConcurrencyConflict, EventConflict, Forbidden, InvalidEvent, StoreUnavailable
-from domain.events import ContextRolledBack, SessionForked, SessionStarted
+from domain.events import ContextRolledBack, EventRedacted, SessionForked, SessionStarted
 from workers import faults
 from workers.engine import closures, dumping, forking, guards, undoing
 from workers.engine.closures import Erased
 from workers.engine.deps import Deps
 from workers.engine.drafts import Incoming, checked_name, read_drafts
 from workers.engine.reading import subject_stream
-from workers.store import Unit, log, snapshots, streams, work
+from workers.store import Unit, documents, log, snapshots, streams, work
 from workers.store.log import Known, NewEvent
 from workers.store.streams import StreamRow
 
@@ -134,6 +134,7 @@ class _Batch:
         faults.point("append.after_work")
         for erased in self.erased:
             log.erase(self.unit, self.tenant, erased.stream, erased.key)
+            documents.drop(self.unit, self.tenant, erased.number, erased.seq)
             seq = erased.seq if erased.stream.startswith("session/") else None
             event_id = log.unpack_id(erased.key)
             self.forgotten += snapshots.erase_with(self.unit, self.tenant, erased.number, event_id, seq, self.now)
@@ -177,7 +178,8 @@ class _Batch:
                 raise Forbidden(f"Erasing a {erased.kind} event loosens the rules; that needs the scope `policy`.")
             # It stands in the stream of what it erases: the fold of that stream must meet it.
             name = erased.stream_id
-            self.erased.append(closures.erased(self.unit, self.home, erased, one.redacts, one.event_id))
+            assert isinstance(one.payload, EventRedacted)
+            self.erased.append(closures.erased(self.unit, self.home, erased, one.payload, one.event_id))
         if isinstance(one.payload, SessionForked):
             self._fork(one.payload)
         if name != self.home.stream_id:

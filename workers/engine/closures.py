@@ -15,6 +15,7 @@ from workers.store.log import Known, NewEvent
 from workers.store.streams import StreamRow
 
 AGAIN = "send the same `event.redacted` again: it erases what is left"
+FINISH = "run `python -m workers erase --tenant TENANT SUBJECT` again: it finishes what was begun"
 REASON = "made from what was erased"
 
 
@@ -37,11 +38,13 @@ class TakenAlong:
     redaction: NewEvent
 
 
-def erased(unit: Unit, home: StreamRow, known: Known, key: bytes, redaction: str) -> Erased:
+def erased(unit: Unit, home: StreamRow, known: Known, told: EventRedacted, redaction: str) -> Erased:
     """What a redaction sent through the session of `home` erases."""
+    if told.upto is not None:
+        raise InvalidEvent("payload.upto: only `python -m workers erase` erases all of a stream.", path="payload.upto")
     row = home if known.stream_id == home.stream_id else streams.get(unit, home.tenant, known.stream_id)
     assert row is not None
-    return Erased(row.stream_id, row.number, key, known.seq, redaction)
+    return Erased(row.stream_id, row.number, log.pack_id(told.event_id), known.seq, redaction)
 
 
 def taken_along(unit: Unit, home: StreamRow, subject: str | None, gone: Sequence[Erased]) -> list[TakenAlong]:
@@ -107,13 +110,18 @@ def _is_id(name: str) -> bool:
 def unerased(unit: Unit, row: StreamRow) -> Iterator[tuple[str, str]]:
     """What of a stream should be gone and is not, or the other way round: (problem, what to do)."""
     told = [log.fact(stored).payload for stored in log.of_kinds(unit, row.tenant, row.number, {EventRedacted.kind})]
-    redacted = {one.event_id: one for one in told if isinstance(one, EventRedacted)}
+    said = [one for one in told if isinstance(one, EventRedacted)]
+    redacted = {one.event_id for one in said if one.upto is None}
+    emptied = max((one.upto or 0 for one in said), default=0)
     held = {log.unpack_id(key): (seq, gone) for seq, key, gone in log.payloads(unit, row.tenant, row.number, redacted)}
-    for event_id in redacted:
+    for event_id in sorted(redacted):
         seq, gone = held.get(event_id, (0, True))
         if seq and not gone:
             yield f"seq {seq} was redacted, but what it said is still there", AGAIN
-    lost = [seq for seq, key in log.empty(unit, row.tenant, row.number) if log.unpack_id(key) not in redacted]
+    empty = log.empty(unit, row.tenant, row.number)
+    if sum(seq <= emptied for seq, _ in empty) < emptied:
+        yield f"everything up to seq {emptied} was erased, but not all of it is gone", FINISH
+    lost = [seq for seq, key in empty if seq > emptied and log.unpack_id(key) not in redacted]
     if lost:
         yield (
             f"what seq {', '.join(map(str, lost[:10]))} said is gone, and no redaction tells of it",

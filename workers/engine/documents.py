@@ -13,7 +13,7 @@ from workers.engine.deps import Deps
 from workers.engine.drafts import checked_name
 from workers.engine.prompts import NAMESPACE
 from workers.engine.reading import session_row
-from workers.store import documents, streams
+from workers.store import EVERY, documents, streams
 from workers.store.documents import BLOCK, DocumentRow
 
 Json = dict[str, Any]
@@ -21,6 +21,9 @@ Json = dict[str, Any]
 LIMIT = 64 * 1024 * 1024
 MEDIA_TYPES = ("text/plain", "text/markdown")
 LONGEST_TITLE = 1000
+ABANDONED = 24 * 3600.0
+"""Seconds after which an upload is not finished any more."""
+
 AT_ONCE = 16
 """Blocks written in one transaction."""
 
@@ -50,6 +53,7 @@ def put(
     with deps.database.write(tenant) as unit:
         home = session_row(unit, tenant, session)
         documents.put(unit, tenant, home.number, row)
+        documents.end_upload(unit, tenant, row.hash)
     return _shown(row)
 
 
@@ -63,6 +67,17 @@ def get(deps: Deps, tenant: str, session: str, document_id: str, start: int = 0,
         if row is None:
             raise UnknownDocument(f"No document {document_id!r} in this session.", document=document_id)
         return documents.read(unit, tenant, row.hash, start, end)
+
+
+def sweep_uploads(deps: Deps, older_than: float = ABANDONED) -> int:
+    """Delete what uploads left behind that nobody finished within so many seconds; how many those were."""
+    with deps.database.read(EVERY) as unit:
+        tenants = streams.tenants(unit)
+    swept = 0
+    for tenant in tenants:
+        with deps.database.write(tenant) as unit:
+            swept += documents.sweep_uploads(unit, tenant, unit.now() - int(older_than * 1_000_000))
+    return swept
 
 
 def _stored(deps: Deps, tenant: str, session: str, document_id: str) -> DocumentRow | None:
@@ -111,6 +126,8 @@ def _read(body: Iterable[bytes]) -> tuple[str, int, bytes]:
 def _write_blocks(deps: Deps, tenant: str, name: bytes, text: str) -> None:
     """Blocks of an unfinished upload do no harm: they are found by hash, and only once the log tells of it."""
     starts = range(0, max(1, len(text)), BLOCK)
+    with deps.database.write(tenant) as unit:
+        documents.begin_upload(unit, tenant, name)
     for at in range(0, len(starts), AT_ONCE):
         packed = [documents.packed_block(text[start : start + BLOCK]) for start in starts[at : at + AT_ONCE]]
         with deps.database.write(tenant) as unit:

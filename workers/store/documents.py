@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from domain.canonical import canonical_json
 from workers.store.database import Bulk, Unit, insert
-from workers.store.tables import document_blocks, documents
+from workers.store.tables import document_blocks, documents, uploads
 
 BLOCK = 65_536
 """Characters of a block; each but the last has as many."""
@@ -88,3 +88,44 @@ def read(unit: Unit, tenant: str, name: bytes, start: int, end: int | None) -> s
     found = unit.execute(query.order_by(document_blocks.c.start)).scalars()
     text = "".join(zlib.decompress(body).decode() for body in found)
     return text[start - first : None if end is None else max(0, end - first)]
+
+
+def drop(unit: Unit, tenant: str, stream: int, seq: int | None = None) -> None:
+    """Forget the documents of a session, or the one that its event at `seq` told of, and texts that no other has."""
+    mine = [documents.c.tenant == tenant, documents.c.stream == stream]
+    if seq is not None:
+        mine.append(documents.c.seq == seq)
+    hashes = set(unit.execute(sa.select(documents.c.hash).where(*mine)).scalars())
+    unit.execute(sa.delete(documents).where(*mine))
+    _drop_blocks(unit, tenant, hashes)
+
+
+def _drop_blocks(unit: Unit, tenant: str, hashes: set[bytes]) -> None:
+    for name in sorted(hashes):
+        held = sa.select(documents.c.hash).where(documents.c.tenant == tenant, documents.c.hash == name)
+        if unit.execute(held.limit(1)).first() is None:
+            unit.execute(
+                sa.delete(document_blocks).where(document_blocks.c.tenant == tenant, document_blocks.c.hash == name)
+            )
+
+
+# Uploads under way ----------------------------------------------------------------------------------------------------
+
+
+def begin_upload(unit: Unit, tenant: str, name: bytes) -> None:
+    """Note that blocks of this text are coming: what becomes of it is known only when the log tells of it."""
+    statement = insert(uploads, unit.dialect).values(tenant=tenant, hash=name, started_at=unit.now())
+    unit.execute(statement.on_conflict_do_update(index_elements=["tenant", "hash"], set_={"started_at": unit.now()}))
+
+
+def end_upload(unit: Unit, tenant: str, name: bytes) -> None:
+    unit.execute(sa.delete(uploads).where(uploads.c.tenant == tenant, uploads.c.hash == name))
+
+
+def sweep_uploads(unit: Unit, tenant: str, before: int) -> int:
+    """Delete the blocks of uploads that began before a time and were never finished; how many uploads those were."""
+    query = sa.select(uploads.c.hash).where(uploads.c.tenant == tenant, uploads.c.started_at < before)
+    left = set(unit.execute(query).scalars())
+    _drop_blocks(unit, tenant, left)
+    unit.execute(sa.delete(uploads).where(uploads.c.tenant == tenant, uploads.c.hash.in_(sorted(left))))
+    return len(left)

@@ -138,3 +138,8 @@ def finish(unit: Unit, row: JobRow, prompt: str | None, error: Json | None, now:
         "to_error": canonical_json(error) if error else None, "at": now,
     }  # fmt: skip
     unit.run(_FINISH, params)
+
+
+def forget(unit: Unit, tenant: str, stream: int) -> None:
+    """Delete a session's requests: what they asked for is part of what is erased."""
+    unit.execute(sa.delete(jobs).where(jobs.c.tenant == tenant, jobs.c.stream == stream))

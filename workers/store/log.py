@@ -407,6 +407,33 @@ def erase(unit: Unit, tenant: str, stream_id: str, key: bytes) -> None:
     )
 
 
+def erase_between(unit: Unit, tenant: str, stream: int, after: int, upto: int) -> None:
+    """Erase the payloads after one seq up to another, with their salts."""
+    unit.execute(
+        sa.update(events)
+        .where(events.c.tenant == tenant, events.c.stream == stream, events.c.seq > after, events.c.seq <= upto)
+        .values(payload=None, salt=None)
+    )
+
+
+def ids(unit: Unit, tenant: str, stream: int, upto: int) -> set[str]:
+    """The ids of the events up to a seq."""
+    query = sa.select(events.c.event_id).where(
+        events.c.tenant == tenant, events.c.stream == stream, events.c.seq <= upto
+    )
+    return set(map(unpack_id, unit.execute(query).scalars()))
+
+
+def came_through(unit: Unit, tenant: str, stream: int, sessions: Collection[str]) -> list[StoredEvent]:
+    """The events of a shared stream that came through one of these sessions, and still say something."""
+    query = sa.select(*_COLUMNS).where(
+        events.c.tenant == tenant, events.c.stream == stream, events.c.payload.is_not(None),
+        events.c.origin.is_not(None), events.c.kind != "event.redacted",
+    )  # fmt: skip
+    found = (StoredEvent(*row) for row in unit.execute(query.order_by(events.c.seq)))
+    return [one for one in found if (one.origin or "").rpartition("@")[0] in sessions]
+
+
 def broken_link(row: StreamRow, found: Sequence[StoredEvent], seq: int, digest: bytes) -> str | None:
     """What is wrong with these events as a continuation of (seq, digest); None when all is well."""
     for event in found:

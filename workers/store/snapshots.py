@@ -321,3 +321,20 @@ def _drop_texts(unit: Unit, tenant: str, stream: int, candidates: set[bytes]) ->
     unit.execute(
         sa.delete(texts).where(texts.c.tenant == tenant, texts.c.stream == stream, texts.c.hash.in_(sorted(candidates)))
     )
+
+
+def erase_all(unit: Unit, tenant: str, stream: int, now: int) -> list[str]:
+    """Erase every snapshot of a session, and the texts of all; their ids."""
+    mine = (snapshots.c.tenant == tenant, snapshots.c.stream == stream, snapshots.c.body.is_not(None))
+    found = list(unit.execute(sa.select(snapshots.c.id).where(*mine)).scalars())
+    unit.execute(sa.update(snapshots).where(*mine).values(layout=None, body=None, redacted_at=now))
+    unit.execute(sa.delete(texts).where(texts.c.tenant == tenant, texts.c.stream == stream))
+    return found
+
+
+def erase_these(unit: Unit, tenant: str, stream: int, ids: Collection[str], now: int) -> None:
+    """Erase these snapshots of a session, and the texts that no other one shows."""
+    mine = (snapshots.c.tenant == tenant, snapshots.c.stream == stream, snapshots.c.id.in_(list(ids)))
+    rows = unit.execute(sa.select(snapshots.c.layout, snapshots.c.body).where(*mine)).all()
+    unit.execute(sa.update(snapshots).where(*mine).values(layout=None, body=None, redacted_at=now))
+    _drop_texts(unit, tenant, stream, {name for row in rows for name in _all_hashes(row)})

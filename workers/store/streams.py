@@ -178,3 +178,8 @@ def total(unit: Unit, tenant: str | None = None) -> tuple[int, int]:
         query = query.where(streams.c.tenant == tenant)
     count, events = unit.execute(query).one()
     return int(count), int(events)
+
+
+def tenants(unit: Unit) -> list[str]:
+    """Everyone who has a stream."""
+    return list(unit.execute(sa.select(streams.c.tenant).distinct().order_by(streams.c.tenant)).scalars())
