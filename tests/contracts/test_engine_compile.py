@@ -19,7 +19,7 @@ from domain.modes import SlotSpec, parse_modes
 from domain.sources import SourceItem
 from domain.timemachine.verdicts import first_difference
 from workers.engine import Deps, Engine
-from workers.store import Database, jobs, packing
+from workers.store import Database, jobs, packing, streams, work
 from workers.strategies import StrategyRegistry
 
 Json = dict[str, Any]
@@ -233,10 +233,10 @@ def test_what_is_not_there_is_said_so(engine: Engine, tenant: str, session: str)
 def test_waiting_ends_when_nobody_works(engine: Engine, tenant: str, session: str, database: Database) -> None:
     job = engine.request_prompt(tenant, session, {})
     assert engine.wait_job(tenant, job["id"], 0.05)["status"] == "queued"
-    with database.write(tenant) as unit:  # somebody claimed it and went away
-        unit.execute(
-            sa.text("UPDATE work SET leased = 1, due_at = 9e17 WHERE tenant = :t AND kind = 'compile'"), {"t": tenant}
-        )
+    with database.write(tenant) as unit:  # somebody claims it and goes away
+        stream = streams.get(unit, tenant, f"session/{session}")
+        assert stream is not None
+        assert work.claim(unit, tenant, stream.number, "compile") is not None
     assert engine.job(tenant, job["id"])["status"] == "running"
     with pytest.raises(Timeout):
         engine.run_job(tenant, job["id"], timeout=0.05)
