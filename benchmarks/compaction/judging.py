@@ -80,11 +80,21 @@ def _then(session: Session, compaction: Compaction) -> Turn:
 def _judge(session: Session, compaction: Compaction, then: Turn) -> Judged:
     own = _own_context(compaction, then)
     budget = _tokens(session, then, own)
-    contexts = {TOOL: own, Promptctx.name: Promptctx().begin(session, budget).compile(then).messages}
+    contexts = {TOOL: own, Promptctx.name: _ours(session, compaction, then, budget)}
     said = _said(then)
     sides = {name: _kept(session, then, budget, messages, said) for name, messages in contexts.items()}
     turns = sum(_follow(turn, compaction, contexts, sides) for turn in _followed(session, compaction))
     return Judged(session, compaction, then.tokens, turns, said, sides)
+
+
+def _ours(session: Session, compaction: Compaction, then: Turn, budget: int) -> Sequence[WireMessage]:
+    """The prompt of a view that was compiled before every turn so far, as an agent does it."""
+    run = Promptctx().begin(session, budget)
+    for turn in session.turns():
+        if turn.seq >= compaction.seq:
+            break
+        run.compile(turn)
+    return run.compile(then).messages
 
 
 def _own_context(compaction: Compaction, then: Turn) -> list[WireMessage]:
