@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from workers import assembly
@@ -10,7 +11,7 @@ from workers.commands import Command
 from workers.commands.screen import shown_progress
 from workers.engine import Deps, Engine
 from workers.settings import Settings, masked
-from workers.store import Database, migrate
+from workers.store import Database, backup, migrate
 
 Json = dict[str, Any]
 
@@ -22,6 +23,8 @@ def add(command: Command) -> None:
     made = command("retry", retry, "take up again what is parked: stopped at an error until somebody has looked")
     made.add_argument("--tenant", help="of all tenants when left out")
     made.add_argument("--session", help="only what this session writes to")
+    made = command("backup", back_up, "copy a SQLite store while it is in use; PostgreSQL has pg_dump")
+    made.add_argument("file", type=Path, metavar="FILE", help="must not exist yet")
     about = "check hash chains, numbering, read-models, prompts, and that what was erased is gone"
     _scoped(command("verify", verify, about))
     made = _scoped(command("rebuild", rebuild, "fold the log into new read-models beside the live ones, then switch"))
@@ -70,6 +73,13 @@ def retry(settings: Settings, asked: argparse.Namespace) -> int:
     freed = engine.retry(_tenant(asked), asked.session)
     assembly.close(engine)
     print(f"{freed} pieces of work are due again")
+    return 0
+
+
+def back_up(settings: Settings, asked: argparse.Namespace) -> int:
+    with shown_progress("backing up", "pages") as progress:
+        backup.backup(settings.database_url, asked.file, progress)
+    print(f"{masked(settings.database_url)} is copied to {asked.file}")
     return 0
 
 
