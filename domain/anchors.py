@@ -6,12 +6,15 @@ counted marker. Nothing of the floor is ever dropped: what does not fit is a `Co
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from domain.counting import Counter
 from domain.errors import ContextOverflow
 from domain.events import ImagePart, Part, TextPart
+from domain.extracts import reference_id
 from domain.rendering.neutral import Neutral, text_of
 from domain.rows import Instruction
+from domain.shrinking import common_level
 from domain.state import ContextState
 from domain.text import shorten, well_formed
 from domain.windows import Unit
@@ -147,25 +150,31 @@ def overflow(needs: Mapping[str, int], budget: int, count: Counter) -> ContextOv
 
 
 def _shorten_anchor(unit: Unit, room: int, count: Counter, words: Wording) -> Unit | None:
-    """The unit with the middle of its longest text cut to `room` tokens; None if too little of it would be left."""
-    texts = [
-        (count.text(text_of(part)), at, place)
+    """The unit with the middles of its longest texts cut, to one level, until it takes `room` tokens; None if too
+    little of it would be left."""
+    places = [
+        (at, place)
         for at, message in enumerate(unit.messages)
         if message.role == "user"
         for place, part in enumerate(message.parts)
         if not isinstance(part, ImagePart)
     ]
-    if not texts:
-        return None
-    longest, at, place = max(texts)
-    limit = longest - (unit.tokens - room)
-    message, marker = unit.messages[at], words.left_out_marker
-    if limit < SHORTEST_ANCHOR + count.text(marker(longest)):
-        return None
-    text = shorten(text_of(message.parts[place]), limit, count.text, marker, least=SHORTEST_ANCHOR)
-    if not text:
-        return None
-    part = _text(text)
-    parts = (*message.parts[:place], part, *message.parts[place + 1 :])
-    messages = (*unit.messages[:at], replace(message, parts=parts), *unit.messages[at + 1 :])
-    return replace(unit, messages=messages, tokens=count.neutral(messages))
+    texts = [text_of(unit.messages[at].parts[place]) for at, place in places]
+    sizes = [count.text(text) for text in texts]
+    # Where several texts are cut, their seams may cost a token or two more than their sum.
+    for slack in (0, 8 * len(sizes)):
+        level = common_level(sizes, room - (unit.tokens - sum(sizes)) - slack)
+        made: list[Neutral] = list(unit.messages)
+        for (at, place), text, size in zip(places, texts, sizes, strict=True):
+            if size > level:
+                least = max(1, SHORTEST_ANCHOR - sum(min(one, level) for one in sizes) + min(size, level))
+                marker = partial(words.left_out_of, reference=reference_id(made[at]))
+                shorter = shorten(text, level, count.text, marker, least=least)
+                if not shorter:
+                    return None
+                parts = made[at].parts
+                made[at] = replace(made[at], parts=(*parts[:place], _text(shorter), *parts[place + 1 :]))
+        tokens = count.neutral(made)
+        if tokens <= room:
+            return replace(unit, messages=tuple(made), tokens=tokens)
+    return None

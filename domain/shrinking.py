@@ -22,7 +22,7 @@ def shorten_unit(unit: Unit, room: int, reading: Reading, count: Counter, words:
     texts = ["" if one.reasoning else "\n".join(map(text_of, one.parts)) for one in unit.messages]
     sizes = [count.text(text) for text in texts]
     for slack in (0, 8 * len(sizes)):
-        level = _level(sizes, room - (unit.tokens - sum(sizes)) - slack)
+        level = common_level(sizes, room - (unit.tokens - sum(sizes)) - slack)
         if level < SHORTEST_TEXT:
             return None
         messages = []
@@ -51,7 +51,7 @@ def _smaller(message: Neutral, text: str, limit: int, reading: Reading, count: C
     return condense(text, limit, count.text, marker, reading.fields.get(message.tool or "", ()))
 
 
-def _level(sizes: Sequence[int], room: int) -> int:
+def common_level(sizes: Sequence[int], room: int) -> int:
     """The size to which the larger ones are cut so that all together take `room`."""
     left = room
     for place, size in enumerate(sorted(sizes)):

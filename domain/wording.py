@@ -33,7 +33,6 @@ class Wording:
     environment: str
     scored: str
     document: str
-    left_out: str
     left_out_reference: str
     referenced: str
     superseded: str
@@ -44,12 +43,8 @@ class Wording:
     pending: str
     no_result: str
 
-    def left_out_marker(self, tokens: int) -> str:
-        """What stands where `tokens` tokens were cut out."""
-        return self.left_out.format(tokens=tokens)
-
     def left_out_of(self, tokens: int, reference: str) -> str:
-        """The same for what can be expanded again under a reference."""
+        """What stands where `tokens` tokens were cut out that can be expanded again under a reference."""
         return self.left_out_reference.format(tokens=tokens, reference=reference)
 
     def title(self, slot: SlotName) -> str:
@@ -87,7 +82,6 @@ ZH = Wording(
     environment="环境 {key} = {value}",
     scored="{text} (重要性 = {importance:.2f}, 综合分 = {score:.2f})",
     document="文档 {id}：{title}（{size} 字节）{first}",
-    left_out="…（此处省略 {tokens} 个词元）…",
     left_out_reference="…（此处省略 {tokens} 个词元，引用 {reference} 可展开）…",
     referenced="（已移出 {tokens} 个词元，引用 {reference} 可展开）{first}",
     superseded="（已被更新的结果 {newer} 取代，引用 {reference} 可展开旧的结果）",
@@ -130,7 +124,6 @@ EN = Wording(
     environment="environment {key} = {value}",
     scored="{text} (importance = {importance:.2f}, score = {score:.2f})",
     document="document {id}: {title} ({size} bytes) {first}",
-    left_out="… ({tokens} tokens left out here) …",
     left_out_reference="… ({tokens} tokens left out here, reference {reference} expands them) …",
     referenced="({tokens} tokens were taken out, reference {reference} expands them) {first}",
     superseded="(superseded by the newer result {newer}; reference {reference} expands the older one)",

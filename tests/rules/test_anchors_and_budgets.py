@@ -116,7 +116,7 @@ def test_an_anchor_that_does_not_fit_keeps_head_and_tail_around_a_counted_marker
     prompt = compiled(log, format=target, budget=size, locale="en")
     [text] = verbatim(seen(prompt.payload, target))
     head, _, tail = text.partition("… (")
-    left_out, _, tail = tail.partition(" tokens left out here) …")
+    left_out, _, tail = tail.partition(" tokens left out here, reference e1 expands them) …")
     assert NUMBERS.startswith(head)
     assert NUMBERS.endswith(tail)
     assert count_text(head) + count_text(tail) >= 800
@@ -142,6 +142,19 @@ def test_an_anchor_of_which_800_tokens_do_not_fit_is_refused() -> None:
     with pytest.raises(ContextOverflow) as refused:
         compiled(log, budget=790)
     assert refused.value.details["needs"]["anchor_business"] > 5000
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_of_an_anchor_with_several_long_texts_all_are_cut_and_the_whole_expands(target: str) -> None:
+    log = Log()
+    log.user([{"type": "text", "text": text} for text in (NUMBERS, "short and whole", NUMBERS[::-1])])
+    prompt = compiled(log, format=target, budget=1500, locale="en")
+    shown = "\n".join(verbatim(seen(prompt.payload, target)))
+    assert shown.startswith(NUMBERS[:900])
+    assert "short and whole" in shown
+    assert shown.endswith(NUMBERS[::-1][-300:])
+    assert shown.count("reference e1 expands them") == 2
+    assert 1400 <= prompt.tokens <= 1500
 
 
 def test_of_an_anchor_with_an_image_only_the_text_is_cut() -> None:
