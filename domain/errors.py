@@ -12,12 +12,16 @@
     ├── UnknownDocument       no such document in this session
     ├── ContextOverflow       what must not be cut is over the budget
     ├── TooManyPins           a sixth pin
+    ├── TooManyRules          `block` constraints beyond what a session may hold
     ├── SnapshotRedacted      the snapshot's inputs were erased
     ├── ReplayMismatch        a replay gave other bytes
     ├── StoreUnavailable      the database cannot be reached
     ├── BrokerUnavailable     the message broker cannot be reached
     ├── Timeout               the answer did not come in time
-    └── Forbidden             the caller lacks the scope
+    ├── Unauthorized          no API key, or none that is in force
+    ├── Forbidden             the caller lacks the scope
+    ├── TooManyRequests       more calls than the key may make; says when to come back
+    └── SlowRequest           a body that did not come in time
 
 Each carries a code for programs, one sentence for people, and details for both.
 """
@@ -99,6 +103,13 @@ class TooManyPins(PromptctxError):
     status = 409
 
 
+class TooManyRules(PromptctxError):
+    """`details["limit"]` and `details["size"]` are characters."""
+
+    code = "too_many_rules"
+    status = 409
+
+
 class SnapshotRedacted(PromptctxError):
     code = "snapshot_redacted"
     status = 410
@@ -127,3 +138,20 @@ class Timeout(PromptctxError):
 class Forbidden(PromptctxError):
     code = "forbidden"
     status = 403
+
+
+class Unauthorized(PromptctxError):
+    code = "unauthorized"
+    status = 401
+
+
+class TooManyRequests(PromptctxError):
+    """`details["retry_after"]` is in seconds."""
+
+    code = "too_many_requests"
+    status = 429
+
+
+class SlowRequest(PromptctxError):
+    code = "slow_request"
+    status = 408

@@ -1,7 +1,8 @@
-"""Secrets masked wherever a prompt would show them: those marked as such, and known key formats, never by entropy."""
+"""Secrets masked wherever a prompt or a page of the log would show them: those marked as such, and known key formats,
+never by entropy."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from pydantic import JsonValue
@@ -13,56 +14,61 @@ from domain.state import ContextState
 MASK = "[masked]"
 SHORTEST_SECRET = 4
 
-_KEYS = re.compile(
-    r"\b(?:sk-(?:ant-|proj-)?(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}"
-    r"|gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}"
-    r"|AKIA[0-9A-Z]{16}|xox[abeoprs]-[0-9]{6,}-[A-Za-z0-9-]{10,}|AIza[0-9A-Za-z_-]{35}"
-    r"|glpat-[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----"
-)
-_HINTS = (
-    "sk-",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "AKIA",
-    "xox",
-    "AIza",
-    "glpat-",
-    "eyJ",
-    "PRIVATE KEY",
-)
-"""One of these stands in every key: looking for them first is ten times faster than the pattern.
+_FORMATS: Mapping[str, str] = {
+    # What stands in every key of the kind: the kind itself.
+    "sk-": r"\bsk-(?:ant-|proj-)?(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}",
+    "gh": r"\bgh[pousr]_[A-Za-z0-9]{36,}",
+    "github_pat_": r"\bgithub_pat_[A-Za-z0-9_]{40,}",
+    "glpat-": r"\bglpat-[A-Za-z0-9_-]{20,}",
+    "AKIA": r"\bAKIA[0-9A-Z]{16}",
+    "ASIA": r"\bASIA[0-9A-Z]{16}",
+    "xox": r"\bxox[abeoprs]-[0-9]{6,}-[A-Za-z0-9-]{10,}",
+    "hooks.slack.com/": r"https://hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,}",
+    "AIza": r"\bAIza[0-9A-Za-z_-]{35}",
+    "k_live_": r"\b[sr]k_live_[A-Za-z0-9]{16,}",
+    "SG.": r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}",
+    "npm_": r"\bnpm_[A-Za-z0-9]{36}",
+    "pypi-AgE": r"\bpypi-AgE[A-Za-z0-9_-]{50,}",
+    "hf_": r"\bhf_[A-Za-z0-9]{34}\b",
+    "SK": r"\bSK[0-9a-f]{32}\b",
+    "AccountKey=": r"(?<=AccountKey=)[A-Za-z0-9+/]{86}==",
+    ":AA": r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b",
+    "dop_v1_": r"\bdop_v1_[0-9a-f]{64}",
+    "pctx_": r"\bpctx_[a-z2-7]{16}_[a-z2-7]{52}",
+    "eyJ": r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    "PRIVATE KEY": r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----",
+}
+"""By what stands in every key of a kind: looking for that first is ten times faster than the patterns.
 
-Keys of the pattern hold digits where a placeholder such as `xoxb-your-token` holds words.
+Keys hold digits where a placeholder such as `xoxb-your-token` holds words.
 """
+
+_KEYS = re.compile("|".join(_FORMATS.values()))
 
 Masker = Callable[[str], str]
 
 
 def masker(state: ContextState) -> Masker:
     """The function that masks a text, knowing the secrets marked in this session."""
-    marked = {
-        row.value
-        for row in state.tables["environment"].values()
-        if row.secret and isinstance(row.value, str) and len(row.value) >= SHORTEST_SECRET
-    }
-    secrets = sorted(marked, key=lambda one: (-len(one), one))
+    return masking(row.value for row in state.tables["environment"].values() if row.secret)
+
+
+def masking(secrets: Iterable[JsonValue]) -> Masker:
+    """The function that masks these secrets, those that are texts and not too short, and known key formats."""
+    marked = {one for one in secrets if isinstance(one, str) and len(one) >= SHORTEST_SECRET}
+    ordered = sorted(marked, key=lambda one: (-len(one), one))
 
     def mask(text: str) -> str:
-        for secret in secrets:
+        for secret in ordered:
             text = text.replace(secret, MASK)
         return mask_keys(text)
 
-    return mask if secrets else mask_keys
+    return mask if ordered else mask_keys
 
 
 def mask_keys(text: str) -> str:
     """The text with what has a known key format masked."""
-    for hint in _HINTS:
+    for hint in _FORMATS:
         if hint in text:
             return _KEYS.sub(MASK, text)
     return text

@@ -10,6 +10,7 @@ PROMPTCTX_REQUIRE_SERVICES=1, as in CI, they fail instead.
 """
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,6 +85,13 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def shared_postgres_url(postgres_server: str) -> Iterator[str]:
+    """An empty PostgreSQL database for the tests of one file."""
+    with _fresh_database(postgres_server) as url:
+        yield url
+
+
 @pytest.fixture
 def new_postgres_url(postgres_server: str) -> Iterator[str]:
     """An empty PostgreSQL database for this test alone."""
@@ -101,6 +109,13 @@ def _fresh_database(server: str) -> Iterator[str]:
     finally:
         with psycopg.connect(_libpq(server), autocommit=True) as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@pytest.fixture(scope="session")
+def pgbouncer() -> str:
+    """The program of a connection pooler."""
+    found = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    return found or unavailable("PgBouncer is not installed", "PATH to where pgbouncer is")
 
 
 def _libpq(url: str) -> str:

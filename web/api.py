@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from web import compiles, models
-from web.access import Callers, Engines
+from web.access import Callers, Engines, check_kinds
 from web.bodies import Reply, json_object, spool
 from web.openapi import takes, takes_text
 from web.parameters import (
@@ -51,6 +51,7 @@ def append(
 ) -> Reply:
     """Append one event or a batch. The same `event_id` with the same content again is no second event."""
     wire, expected = batch_in(json_object(body), expected_seq)
+    check_kinds(caller, wire)
     return Reply(engine.append(caller.tenant, session, wire, expected, caller.may_loosen), 201)
 
 
@@ -64,9 +65,15 @@ def sessions(engine: Engines, caller: Callers, limit: Limit = 100, after: Cursor
 def events(
     session: SessionId, engine: Engines, caller: Callers, after: Seq = 0, limit: Limit = 200,
     stream: StreamName = "session",
+    reveal: Annotated[bool, Query(description="show secrets as the log has them; needs `admin`")] = False,
 ) -> Reply:  # fmt: skip
-    """The events of a session behind a seq, in order; of its subject or its audit stream on request."""
-    return Reply(engine.events(caller.tenant, session, stream, after, limit))
+    """The events of a session behind a seq, in order; of its subject or its audit stream on request.
+
+    Secrets that were marked as such, and known key formats, are masked."""
+    if reveal:
+        caller.require("admin")
+        engine.note(caller.tenant, caller.key or "operator", "secrets.revealed", session=session, stream=stream)
+    return Reply(engine.events(caller.tenant, session, stream, after, limit, reveal=reveal))
 
 
 @api.get("/sessions/{session}/state", tags=["log"], response_model=models.State)

@@ -9,6 +9,7 @@ from web.health import health
 from web.history import history
 from web.live import live
 from web.reference import reference
+from workers.access import Access
 from workers.engine import Engine
 from workers.settings import Settings
 
@@ -21,6 +22,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     app = assemble()
     app.state.engine = engine
     app.state.settings = settings
+    app.state.access = Access(engine.deps.database, settings)
     return app
 
 

@@ -1,16 +1,20 @@
-"""The gate that every request passes: it gets an id, its path and its origin are checked, and no failure is shown."""
+"""The gate that every request passes: it gets an id, its path, origin and key are checked, its body may not dawdle,
+and no failure is shown."""
 
 import re
 from urllib.parse import unquote_to_bytes, urlsplit
 
+import anyio
 import structlog
 import uuid_utils
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domain.errors import Forbidden, InvalidRequest, PromptctxError
+from domain.errors import Forbidden, InvalidRequest, PromptctxError, SlowRequest
 from web import problems
+from web.access import admitted
+from workers.settings import Settings
 
 REQUEST_ID = "X-Request-Id"
 _GIVEN = re.compile(r"[A-Za-z0-9._:-]{1,100}", re.ASCII)
@@ -37,7 +41,8 @@ class Gate:
     async def _pass(self, scope: Scope, receive: Receive, answer: "_Answer", headers: Headers) -> None:
         try:
             check(scope, headers)
-            await self.app(scope, receive, answer.send)
+            scope["state"]["caller"] = await admitted(scope, headers)
+            await self.app(scope, _Patient(receive, _patience(scope)).receive, answer.send)
         except PromptctxError as error:
             await problems.of_error(error, answer.request_id)(scope, receive, answer.send)
         except ClientDisconnect:
@@ -47,6 +52,28 @@ class Gate:
             if answer.started:
                 raise
             await problems.unexpected(answer.request_id)(scope, receive, answer.send)
+
+
+class _Patient:
+    """Waits for a request's body, but not for ever: whoever sends a byte an hour holds a connection and a file."""
+
+    def __init__(self, receive: Receive, seconds: float) -> None:
+        self._receive, self._seconds = receive, seconds
+        self._whole = False
+
+    async def receive(self) -> Message:
+        if self._whole:
+            # What comes now is the end of the connection, which may be long in coming.
+            return await self._receive()
+        try:
+            with anyio.fail_after(self._seconds):
+                message = await self._receive()
+        except TimeoutError:
+            raise SlowRequest(
+                f"Nothing more of the body came for {self._seconds:g} s; send it again, faster.", seconds=self._seconds
+            ) from None
+        self._whole = not message.get("more_body", False)
+        return message
 
 
 class _Answer:
@@ -87,13 +114,18 @@ def check(scope: Scope, headers: Headers) -> None:
         raise Forbidden("Pages of other sites may not write here.")
 
 
+def _patience(scope: Scope) -> float:
+    settings: Settings | None = getattr(scope["app"].state, "settings", None)
+    return settings.body_timeout if settings is not None else 30.0
+
+
 _OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def _is_own_machine(scope: Scope) -> bool:
     """Whether the server is bound to the loopback address, which only this machine reaches."""
-    settings = getattr(scope["app"].state, "settings", None) if "app" in scope else None
-    return settings is not None and settings.host in _OWN_NAMES
+    settings: Settings | None = getattr(scope["app"].state, "settings", None) if "app" in scope else None
+    return settings is not None and not settings.is_public
 
 
 def _name_of(host: str) -> str:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from web import models
+from web.access import OPEN, needed
 from web.problems import MEDIA_TYPE
 
 Json = dict[str, Any]
@@ -57,8 +58,19 @@ def describe(app: FastAPI) -> Json:
         schemas: Json = made.setdefault("components", {}).setdefault("schemas", {})
         schemas |= definitions["$defs"]
         made["components"]["schemas"] = dict(sorted(schemas.items()))
+        _say_who_may(made)
         app.openapi_schema = made
     return app.openapi_schema
+
+
+def _say_who_may(made: Json) -> None:
+    """The scopes of which a key needs one, with each call. A server on its own machine asks for no key."""
+    made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for path, methods in made["paths"].items():
+        for method, operation in methods.items():
+            if path not in OPEN:
+                scopes = needed(operation["operationId"], method.upper())
+                operation["security"] = [{"key": [scope]} for scope in scopes]
 
 
 def text_of(document: Json) -> str:

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from domain.errors import InvalidRequest, PromptctxError
+from domain.errors import InvalidRequest, PromptctxError, SlowRequest, TooManyRequests, Unauthorized
 from web.bodies import to_json
 
 MEDIA_TYPE = "application/problem+json"
@@ -27,6 +27,13 @@ def of_error(error: PromptctxError, request_id: str) -> Problem:
     answer = problem(error.status, error.code, title, error.message, request_id, error.details)
     if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
         answer.headers["Retry-After"] = RETRY_AFTER
+    elif isinstance(error, TooManyRequests):
+        answer.headers["Retry-After"] = str(error.details.get("retry_after", RETRY_AFTER))
+    elif isinstance(error, Unauthorized):
+        # Programs send a bearer's key; a browser can only ask its user for a password.
+        answer.headers["WWW-Authenticate"] = 'Bearer realm="promptctx", Basic realm="promptctx: the password is a key"'
+    elif isinstance(error, SlowRequest):
+        answer.headers["Connection"] = "close"
     return answer
 
 

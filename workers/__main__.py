@@ -14,6 +14,8 @@ from typing import Any
 
 from domain.errors import InvalidRequest, PromptctxError
 from workers import assembly, telemetry
+from workers.access import commands as access
+from workers.access import refuse_open_door
 from workers.commands import care, erase
 from workers.settings import Settings, load_settings, masked
 from workers.store import migrate
@@ -61,6 +63,7 @@ def _serve(settings: Settings, asked: argparse.Namespace) -> int:
     settings = settings.model_copy(update={"host": host})
     engine = assembly.build(settings)
     try:
+        refuse_open_door(engine.deps.database, settings, engine.deps.clock)
         # By name: the web stands above the workers and imports them, never the other way round.
         app = importlib.import_module("web.app").create_app(engine, settings)
         assembly.settle_in(engine)
@@ -179,6 +182,7 @@ def _parser() -> argparse.ArgumentParser:
         module.add(command)
     made = command("doctor", doctor, "tell what is configured, what answers, and what waits for a person")
     made.add_argument("--json", action="store_true")
+    access.add_to(commands)
     commands.add_parser("demo", help="a real agent's log, end to end")
     return parser
 

@@ -18,12 +18,13 @@ def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Cl
     """An engine that runs. Its dispatcher is started; `close` it at the end."""
     chosen = dispatcher or make_dispatcher(settings)
     deps = Deps(
-        database=Database(settings.database_url, settings.sync_mode),
+        database=Database(settings.database_url, settings.sync_mode, settings.database_connections),
         dispatcher=chosen,
         clock=clock or SystemClock(),
         modes=modes(settings),
         lease=int(settings.lease_seconds * 1_000_000),
         payload_limit=settings.payload_limit,
+        rule_limit=settings.rule_limit,
         default_model=settings.default_model,
         locale=settings.locale,
         dumps=Dumps(settings.dump_dir, settings.dump_sessions),

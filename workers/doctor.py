@@ -41,6 +41,9 @@ def _store(settings: Settings, found: Json) -> None:
             seen, parked = work.overview(unit), work.parked(unit, 20)
     finally:
         database.dispose()
+    if (standing := migrate.findings(settings.database_url)) is not None:
+        found["row_level_security"] = standing
+        found["problems"] += [standing["problem"]] if "problem" in standing else []
     found["work"] = {"due": seen.due, "oldest_due_seconds": round(seen.oldest_seconds, 1), "parked": parked}
     if seen.oldest_seconds > LATE:
         found["problems"].append(

@@ -9,6 +9,7 @@ The file is looked for in the current directory; PROMPTCTX_CONFIG names another 
 import json
 import os
 import tomllib
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -79,9 +80,21 @@ class Settings(BaseSettings):
     # After so many seconds without progress, work is taken over from a process that may be dead.
     lease_seconds: float = Field(60.0, ge=1, le=3600)
 
+    # The most connections of a process to PostgreSQL at a time.
+    database_connections: int = Field(20, ge=2, le=1000)
+
     host: str = "127.0.0.1"
     port: int = Field(8765, ge=0, le=65535)
     payload_limit: int = Field(1024 * 1024, ge=1024)
+    # Of each key, a minute; 0 is no limit.
+    rate_limit: int = Field(12_000, ge=0)
+    # Characters of all `block` constraints of a session together: they are in every prompt, whatever the budget.
+    rule_limit: int = Field(20_000, ge=1)
+    # Seconds that a sender may take for a piece of a request's body.
+    body_timeout: float = Field(30.0, gt=0, le=3600)
+    require_keys: bool = False
+    # A key with every scope of the tenant `default`, for a first set-up.
+    root_key: SecretStr | None = Field(None, min_length=32)
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
 
     default_model: str = "gpt-4o"
@@ -95,6 +108,18 @@ class Settings(BaseSettings):
     llm_api_key: SecretStr | None = None
     llm_model: str | None = None
     llm_timeout: float = Field(30.0, gt=0, le=600)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether other machines may reach the server."""
+        try:
+            return not ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host != "localhost"
+
+    @property
+    def keys_required(self) -> bool:
+        return self.require_keys or self.is_public
 
     @model_validator(mode="after")
     def _celery_has_a_broker(self) -> Self:

@@ -119,7 +119,7 @@ class Settings:
 
 
 class _Busy(Exception):
-    """The server said 503: it did nothing and may be asked again."""
+    """The server said 429 or 503: it did nothing and may be asked again."""
 
     def __init__(self, response: httpx2.Response) -> None:
         super().__init__(str(response.status_code))
@@ -134,7 +134,7 @@ def _worth_another_try(call: Call[Any], error: Exception) -> bool | float:
 
 
 def _checked(response: httpx2.Response) -> httpx2.Response:
-    if response.status_code == 503:
+    if response.status_code in (429, 503):
         raise _Busy(response)
     return response
 

@@ -1,7 +1,7 @@
 """What callers and providers hand over, brought into the shape of the event vocabulary: content, calls, replies."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from promptctx import errors
@@ -26,6 +26,24 @@ def plain(value: Any) -> Any:
     return {key: plain(item) for key, item in attributes.items() if not key.startswith("_")}
 
 
+def listed(value: Any, name: str) -> list[Any]:
+    """A list given to a verb. Raises InvalidEvent naming the argument: a text would be taken letter by letter."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise errors.InvalidEvent(f"{name}: must be a list, not {_kind(value)}.", path=f"payload.{name}")
+    return list(value)
+
+
+def named(value: Any, name: str) -> dict[str, Any]:
+    """Names with values given to a verb. Raises InvalidEvent naming the argument."""
+    if not isinstance(value, Mapping):
+        raise errors.InvalidEvent(f"{name}: must be a dict, not {_kind(value)}.", path=f"payload.{name}")
+    return dict(value)
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
+
+
 # --- content ---------------------------------------------------------------------------------------------------------
 
 
@@ -33,9 +51,14 @@ def content(value: Content) -> str | list[dict[str, Any]]:
     """Content as an event carries it; parts that are neither text nor image are kept as data."""
     if value is None or isinstance(value, str):
         return value or ""
-    if isinstance(value, Mapping):
-        raise errors.InvalidEvent("Content is text or a list of parts, not one object.", path="payload.content")
-    return [_part(plain(item)) for item in value]
+    return [_part(plain(item)) for item in _parts(value)]
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
+        told = "one object" if isinstance(value, Mapping) else _kind(value)
+        raise errors.InvalidEvent(f"Content is text or a list of parts, not {told}.", path="payload.content")
+    return list(value)
 
 
 def result_content(value: Any) -> str | list[dict[str, Any]]:

@@ -12,12 +12,16 @@ PromptctxError
 ├── UnknownDocument       no such document in this session
 ├── ContextOverflow       what must not be cut is over the budget
 ├── TooManyPins           a sixth pin
+├── TooManyRules          `block` constraints beyond what a session may hold
 ├── SnapshotRedacted      the prompt's inputs were erased
 ├── ReplayMismatch        a replay gave other bytes
 ├── StoreUnavailable      the server cannot reach its database
 ├── BrokerUnavailable     the server cannot reach its message broker
 ├── Timeout               the answer did not come in time
+├── Unauthorized          no API key, or none that is in force
 ├── Forbidden             the caller lacks the scope
+├── TooManyRequests       more calls than the key may make; says when to come back
+├── SlowRequest           a body that did not come in time
 └── ServerUnavailable     no server answers at this address (client only)
 """
 
@@ -99,6 +103,13 @@ class TooManyPins(PromptctxError):
     status = 409
 
 
+class TooManyRules(PromptctxError):
+    """`details["limit"]` and `details["size"]` are characters."""
+
+    code = "too_many_rules"
+    status = 409
+
+
 class SnapshotRedacted(PromptctxError):
     code = "snapshot_redacted"
     status = 410
@@ -129,6 +140,23 @@ class Forbidden(PromptctxError):
     status = 403
 
 
+class Unauthorized(PromptctxError):
+    code = "unauthorized"
+    status = 401
+
+
+class TooManyRequests(PromptctxError):
+    """`details["retry_after"]` is in seconds; the client waited that long before it gave up."""
+
+    code = "too_many_requests"
+    status = 429
+
+
+class SlowRequest(PromptctxError):
+    code = "slow_request"
+    status = 408
+
+
 class ServerUnavailable(PromptctxError):
     """`details["event_ids"]` are the events of the call whose fate is unknown; to send them again is safe."""
 
@@ -139,10 +167,12 @@ class ServerUnavailable(PromptctxError):
 BY_CODE: Mapping[str, type[PromptctxError]] = {kind.code: kind for kind in PromptctxError.__subclasses__()}
 
 _BY_STATUS: Mapping[int, type[PromptctxError]] = {
-    401: Forbidden,
+    401: Unauthorized,
     403: Forbidden,
+    408: SlowRequest,
     413: PayloadTooLarge,
     422: InvalidRequest,
+    429: TooManyRequests,
     502: ServerUnavailable,
     503: ServerUnavailable,
     504: Timeout,

@@ -1,5 +1,6 @@
 """A compiled prompt, ready for a model, and the job that makes it."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -8,6 +9,8 @@ from promptctx import _calls, _history, errors
 from promptctx._http import AsyncSender, Sender
 from promptctx._track import Track
 from promptctx.values import JobState, Replay, build
+
+logger = logging.getLogger("promptctx")
 
 Format: TypeAlias = Literal["openai", "anthropic", "text"]
 S = TypeVar("S", Sender, AsyncSender)
@@ -49,6 +52,11 @@ class PromptData:
     @property
     def tools(self) -> list[dict[str, Any]]:
         return list(self.payload.get("tools") or ())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was not as asked, such as a mode that nobody knows."""
+        return tuple(self.report.get("warnings") or ())
 
     @property
     def text(self) -> str:
@@ -251,6 +259,8 @@ class JobData:
         if self._track:
             self._track.prompt_id = data["id"]
         self._state = JobState(self.id, data["session"], "done", data["id"], answer=data)
+        for warning in (data.get("report") or {}).get("warnings") or ():
+            logger.warning("prompt %s of %s: %s", data.get("version"), data["session"], warning)
         return data
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack
 
 from promptctx import _messages, errors
+from promptctx._messages import listed, named
 from promptctx._track import Draft, EventOptions, SessionOptions, Track, content_draft, draft, new_id, with_id
 from promptctx.values import Receipt
 
@@ -23,6 +24,17 @@ def _given(**fields: Any) -> dict[str, Any]:
     """The fields that say something: None, and empty texts and lists, are the defaults of the vocabulary."""
     made = {key: list(value) if isinstance(value, tuple) else value for key, value in fields.items()}
     return {key: value for key, value in made.items() if value is not None and value != "" and value != []}
+
+
+def _shot(one: Any) -> dict[str, Any]:
+    if isinstance(one, Mapping):
+        return dict(one)
+    pair = listed(one, "examples")
+    if len(pair) != 2:
+        raise errors.InvalidEvent(
+            "examples: each is what the user says and what the assistant answers.", path="examples"
+        )
+    return {"user": pair[0], "assistant": pair[1]}
 
 
 class Verbs(ABC, Generic[R]):
@@ -89,8 +101,9 @@ class Verbs(ABC, Generic[R]):
         **options: Unpack[EventOptions],
     ) -> R:
         """Role, rules and format of the answer. Core rules may be said once more at the end of a prompt."""
-        ordered = [{"text": rule, "core": True} for rule in core_rules] + [{"text": rule} for rule in rules]
-        shots = [dict(one) if isinstance(one, Mapping) else {"user": one[0], "assistant": one[1]} for one in examples]
+        ordered = [{"text": rule, "core": True} for rule in listed(core_rules, "core_rules")]
+        ordered += [{"text": rule} for rule in listed(rules, "rules")]
+        shots = [_shot(one) for one in listed(examples, "examples")]
         made = _given(role=role, rules=ordered, output_format=output_format, examples=shots, text=text)
         return self._send("instruction.set", made, options)
 
@@ -140,11 +153,11 @@ class Verbs(ABC, Generic[R]):
         """What the model said. Tool calls may be ours (id, name, arguments) or a provider's, objects or dicts."""
         made = _given(
             content=_messages.content(content),
-            tool_calls=[_messages.tool_call(call) for call in tool_calls],
-            reasoning=[dict(one) for one in reasoning],
+            tool_calls=[_messages.tool_call(call) for call in listed(tool_calls, "tool_calls")],
+            reasoning=[named(one, "reasoning") for one in listed(reasoning, "reasoning")],
             model=model,
             provider=provider,
-            usage=dict(usage) if usage else None,
+            usage=named(usage, "usage") if usage else None,
             snapshot_id=snapshot_id,
         )
         return self._send("assistant.output", made, options, "agent")
@@ -190,8 +203,13 @@ class Verbs(ABC, Generic[R]):
         **options: Unpack[EventOptions],
     ) -> R:
         """A tool the model may call: `parameters` is its JSON Schema, `fields` the JMESPath of what matters."""
-        made = _given(description=description, required=list(required), fields=list(fields), volatility=volatility)
-        made |= {"parameters": dict(parameters)} if parameters else {}
+        made = _given(
+            description=description,
+            required=listed(required, "required"),
+            fields=listed(fields, "fields"),
+            volatility=volatility,
+        )
+        made |= {"parameters": named(parameters, "parameters")} if parameters else {}
         return self._send("tool.registered", {"name": name, **made}, options)
 
     def remove_tool(self, name: str, **options: Unpack[EventOptions]) -> R:
@@ -225,8 +243,8 @@ class Verbs(ABC, Generic[R]):
         **options: Unpack[EventOptions],
     ) -> R:
         """Handles and settings that tools share. Secrets are kept for the tools and never shown to a model."""
-        made = {key: {"value": value} for key, value in (values or {}).items()}
-        made |= {key: {"value": value, "secret": True} for key, value in (secrets or {}).items()}
+        made = {key: {"value": value} for key, value in named(values or {}, "values").items()}
+        made |= {key: {"value": value, "secret": True} for key, value in named(secrets or {}, "secrets").items()}
         return self._send("tool.environment", {"values": made}, options)
 
     # --- plan and observations ---
@@ -243,11 +261,11 @@ class Verbs(ABC, Generic[R]):
         **options: Unpack[EventOptions],
     ) -> R:
         """The plan as it now stands, whole. A step given as text gets its place (1, 2, 3 …) as its id."""
-        listed = [
-            {"id": str(place), "text": step} if isinstance(step, str) else dict(step)
-            for place, step in enumerate(steps, 1)
+        numbered = [
+            {"id": str(place), "text": step} if isinstance(step, str) else named(step, "steps")
+            for place, step in enumerate(listed(steps, "steps"), 1)
         ]
-        made = _given(status=status, phase=phase, steps=listed, current_step=current_step, interruption=interruption)
+        made = _given(status=status, phase=phase, steps=numbered, current_step=current_step, interruption=interruption)
         return self._send("plan.updated", {"task_id": task_id, **made}, options)
 
     def observe(
@@ -262,7 +280,7 @@ class Verbs(ABC, Generic[R]):
         **options: Unpack[EventOptions],
     ) -> R:
         """What came of a step of the plan."""
-        made = _given(result=result, step_id=step_id, tool=tool, decision=decision, facts=list(facts))
+        made = _given(result=result, step_id=step_id, tool=tool, decision=decision, facts=listed(facts, "facts"))
         return self._send("observation.recorded", {**made, "failed": failed}, options)
 
     # --- profile, blocks, memory: these go to the subject ---
@@ -312,8 +330,8 @@ class Verbs(ABC, Generic[R]):
         """A memory. Without `id` it has the id of its event. The same subject and predicate supersede."""
         event_id, options = with_id(options)
         made = _given(
-            tags=list(tags), subject=subject, predicate=predicate, valid_from=valid_from, valid_to=valid_to,
-            supersedes=list(supersedes),
+            tags=listed(tags, "tags"), subject=subject, predicate=predicate, valid_from=valid_from, valid_to=valid_to,
+            supersedes=listed(supersedes, "supersedes"),
         )  # fmt: skip
         made |= {"category": category, "importance": importance, "scope": scope, "memory_kind": memory_kind}
         return self._send("memory.recorded", {"id": id or event_id, "text": text, **made}, options)
@@ -335,7 +353,9 @@ class Verbs(ABC, Generic[R]):
         **options: Unpack[EventOptions],
     ) -> R:
         """A memory as it now stands, whole."""
-        made = _given(tags=list(tags), subject=subject, predicate=predicate, valid_from=valid_from, valid_to=valid_to)
+        made = _given(
+            tags=listed(tags, "tags"), subject=subject, predicate=predicate, valid_from=valid_from, valid_to=valid_to
+        )
         made |= {"category": category, "importance": importance, "scope": scope, "memory_kind": memory_kind}
         return self._send("memory.revised", {"id": id, "text": text, **made}, options)
 
@@ -366,9 +386,9 @@ class Verbs(ABC, Generic[R]):
         made = {
             "id": id or event_id,
             "text": text,
-            "derived_from": [_event_id(event) for event in derived_from],
+            "derived_from": [_event_id(event) for event in listed(derived_from, "derived_from")],
             "method": method,
-            **_given(model=model, prompt_hash=prompt_hash, supersedes=list(supersedes)),
+            **_given(model=model, prompt_hash=prompt_hash, supersedes=listed(supersedes, "supersedes")),
         }
         return self._send("summary.created", made, options)
 

@@ -50,7 +50,8 @@ def test_a_code_of_a_newer_server_keeps_its_code() -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (401, client.Forbidden),
+        (401, client.Unauthorized),
+        (429, client.TooManyRequests),
         (413, client.PayloadTooLarge),
         (422, client.InvalidRequest),
         (502, client.ServerUnavailable),

@@ -25,7 +25,7 @@ from workers.engine.deps import Deps
 from workers.engine.history import History
 from workers.engine.leases import Outcome
 from workers.engine.walking import Progress
-from workers.store import streams
+from workers.store import acts, streams
 
 __all__ = ["Deps", "Engine", "Outcome"]
 
@@ -51,8 +51,17 @@ class Engine:
         events = references.filled(self.deps, tenant, session, events)
         return append.append(self.deps, tenant, session, events, expected_seq, may_loosen)
 
-    def events(self, tenant: str, session: str, stream: str = "session", after: int = 0, limit: int = 200) -> Json:
-        return reading.events(self.deps, tenant, session, stream, after, limit)
+    def events(
+        self, tenant: str, session: str, stream: str = "session", after: int = 0, limit: int = 200, *,
+        reveal: bool = False,
+    ) -> Json:  # fmt: skip
+        """`reveal` shows secrets as the log has them."""
+        return reading.events(self.deps, tenant, session, stream, after, limit, reveal=reveal)
+
+    def note(self, tenant: str, by: str, act: str, **about: Any) -> None:
+        """Keep account of what an administrator did."""
+        with self.deps.database.write(tenant) as unit:
+            acts.note(unit, tenant, self.deps.clock.now(), by, act, about)
 
     def sessions(self, tenant: str, limit: int = 50, after: str | None = None) -> Json:
         return reading.sessions(self.deps, tenant, limit, after)

@@ -52,6 +52,7 @@ class Deps:
     modes: Mapping[str, ModeSpec] = field(default_factory=lambda: BUILTIN_MODES)
     lease: int = LEASE
     payload_limit: int = 1024 * 1024
+    rule_limit: int = 20_000
     default_model: str = "gpt-4o"
     locale: str = "zh"
     dumps: Dumps = field(default_factory=Dumps)

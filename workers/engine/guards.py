@@ -1,11 +1,11 @@
-"""What an append may not do in the state it meets: loosen rules without the right to, pin beyond the limit.
+"""What an append may not do in the state it meets: loosen rules without the right to, pin or rule beyond the limits.
 
 Most appends need no look at the state, and take none.
 """
 
 from collections.abc import Sequence
 
-from domain.errors import Forbidden, InvalidEvent, TooManyPins
+from domain.errors import Forbidden, InvalidEvent, TooManyPins, TooManyRules
 from domain.events import (
     ConstraintRemoved,
     ConstraintSet,
@@ -32,7 +32,7 @@ _LOOKED_AT = (MessagePinned, SessionForked)
 
 
 def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], may_loosen: bool) -> int | None:
-    """Raises Forbidden or TooManyPins; else the session's seq that was looked at, None if no look was needed."""
+    """The session's seq that was looked at, None if no look was needed. Raises Forbidden, TooManyPins, TooManyRules."""
     if not any(_needs_look(one, may_loosen) for one in incoming):
         return None
     with deps.database.read(tenant) as unit:
@@ -48,6 +48,7 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
         state, seq = _state(deps, tenant, home.number, lookups(events))
     for one, event in zip(new, events, strict=True):
         _check(state, one, may_loosen)
+        _check_size(state, one, deps.rule_limit)
         state.apply(changes(state, event))
     return seq
 
@@ -65,7 +66,8 @@ def _check_fork(new: Sequence[Incoming]) -> None:
 
 def _needs_look(one: Incoming, may_loosen: bool) -> bool:
     payload = one.payload
-    return isinstance(payload, _LOOKED_AT) or (is_bound(one, may_loosen) and isinstance(payload, _RULES))
+    adds = isinstance(payload, ConstraintSet) and payload.level == "block"
+    return adds or isinstance(payload, _LOOKED_AT) or (is_bound(one, may_loosen) and isinstance(payload, _RULES))
 
 
 def is_bound(one: Incoming, may_loosen: bool) -> bool:
@@ -88,6 +90,22 @@ def _check(state: ContextState, one: Incoming, may_loosen: bool) -> None:
         raise TooManyPins(
             f"{MAX_PINS} messages are pinned already; unpin one first.", limit=MAX_PINS, pinned=sorted(pins)
         )
+
+
+def _check_size(state: ContextState, one: Incoming, limit: int) -> None:
+    """`block` constraints are in every prompt: without a limit, whoever may add them could leave no room for more."""
+    told = one.payload
+    if not isinstance(told, ConstraintSet) or told.level != "block":
+        return
+    held = state.tables["constraints"]
+    others = sum(len(row.text) for key, row in held.items() if row.level == "block" and key != told.id)
+    before = held[told.id].text if told.id in held else ""
+    if others + len(told.text) > limit and len(told.text) > len(before):
+        raise TooManyRules(
+            f"The `block` constraints of this session would have {others + len(told.text)} characters, {limit} are"
+            " allowed: make them shorter, or set them as `warn`; the setting is PROMPTCTX_RULE_LIMIT.",
+            limit=limit, size=others + len(told.text),
+        )  # fmt: skip
 
 
 def _as_event(one: Incoming, seq: int) -> Event:

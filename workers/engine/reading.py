@@ -5,6 +5,7 @@ from typing import Any
 from domain.canonical import parse_json
 from domain.errors import InvalidRequest, UnknownSession
 from workers.clock import format_time
+from workers.engine import display
 from workers.engine.deps import Deps
 from workers.engine.drafts import checked_name
 from workers.store import Unit, log, streams
@@ -44,15 +45,18 @@ def related(unit: Unit, home: StreamRow, place: str) -> StreamRow | None:
     return streams.get(unit, home.tenant, names[place])
 
 
-def events(deps: Deps, tenant: str, session: str, stream: str, after: int, limit: int) -> Json:
-    """A page of a stream; `next` is what `after` must be for the one that follows."""
+def events(deps: Deps, tenant: str, session: str, stream: str, after: int, limit: int, *, reveal: bool = False) -> Json:
+    """A page of a stream; `next` is what `after` must be for the one that follows. Secrets are masked."""
     size = page_size(limit)
     with deps.database.read(tenant) as unit:
-        row = related(unit, session_row(unit, tenant, session), stream)
+        home = session_row(unit, tenant, session)
+        row = related(unit, home, stream)
         found = log.after(unit, tenant, row.number, max(0, after), size) if row else []
+        mask = display.mask_of(unit, home, found) if found and not reveal else None
     head = row.head if row else 0
     last = found[-1].seq if found else head
-    return {"events": list(map(shown, found)), "head": head, "next": last if last < head else None}
+    told = [shown(event) if mask is None else display.masked_event(shown(event), mask) for event in found]
+    return {"events": told, "head": head, "next": last if last < head else None}
 
 
 def shown(event: StoredEvent) -> Json:

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from domain.masking import masked_value, masker
 from domain.modes import SLOTS
 from domain.slots import Facts, SlotItem, offered
 from domain.state import ContextState
@@ -27,7 +28,7 @@ def state(deps: Deps, tenant: str, session: str) -> Json:
     info = own.one("session")
     words = WORDINGS[(info and info.locale) or deps.locale]
     facts = Facts(own, subject, shared, tuple(parents), (), "", pinned.newest, words)
-    return {
+    told = {
         "session": session,
         "head": home.head,
         "seq": pinned.heads["session"]["seq"],
@@ -38,6 +39,9 @@ def state(deps: Deps, tenant: str, session: str) -> Json:
         "run": plain(next(reversed(own.rows("runs")), None)),
         "instruction": plain(own.one("instruction")),
     }
+    masked = masked_value(told, masker(own))
+    assert isinstance(masked, dict)
+    return masked
 
 
 def _item(item: SlotItem) -> Json:

@@ -9,6 +9,7 @@ another process wrote meanwhile, whatever the busy timeout. A read unit sees one
 import contextlib
 import os
 import re
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -359,8 +360,13 @@ def _sqlite(url: sa.URL, synchronous: str, begin: str) -> sa.Engine:
     @event.listens_for(engine, "connect")
     def connected(driver: Any, record: object) -> None:
         driver.isolation_level = None
-        for pragma in pragmas:
-            driver.execute(pragma)
+        try:
+            for pragma in pragmas:
+                driver.execute(pragma)
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise StoreUnavailable(f"{url.database} is no SQLite database ({error}); name another file.") from None
 
     @event.listens_for(engine, "begin")
     def begun(connection: sa.Connection) -> None:

@@ -172,6 +172,15 @@ def load(unit: Unit, tenant: str, stream: int, generation: int, wanted: Lookups 
     return ContextState(tables)
 
 
+def named(unit: Unit, tenant: str, stream: int, generation: int, name: str) -> dict[str, Any]:
+    """One small table alone."""
+    query = sa.select(rows.c.key, rows.c.body).where(*_of(rows, tenant, stream, generation), rows.c.name == name)
+    table: dict[str, Any] = {}
+    for packed, body in unit.execute(query):
+        _put(table, name, packed, body)
+    return table
+
+
 def look_up(
     unit: Unit, tenant: str, stream: int, generation: int, tables: dict[str, dict[str, Any]], wanted: Lookups
 ) -> None:

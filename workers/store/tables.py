@@ -286,3 +286,36 @@ erasures = Table(
     Column("told", LargeBinary),
     Index("ix_erasures_subject", "tenant", "subject"),
 )
+
+# Access -------------------------------------------------------------------------------------------------------------
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    _key("tenant", TENANT),
+    _key("id", String(24)),
+    Column("name", SHORT, nullable=False),
+    # With blanks between them.
+    Column("scopes", String(120), nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    # Whoever shows a key does not say whose it is.
+    Index("uq_api_keys_id", "id", unique=True),
+    info={"across": ("SELECT",)},
+)
+
+admin_acts = Table(
+    "admin_acts",
+    metadata,
+    _key("tenant", TENANT),
+    _key("id", String(36)),
+    Column("at", BigInteger, nullable=False),
+    # The id of a key, or `operator`.
+    Column("by", SHORT, nullable=False),
+    Column("act", String(64), nullable=False),
+    # JSON of ids and numbers, never of what anyone wrote.
+    Column("about", LargeBinary, nullable=False),
+    info={"across": ("SELECT",), "may": "SELECT, INSERT"},
+)
