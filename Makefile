@@ -5,11 +5,11 @@ TESTS ?=
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check check-format check-lint check-mypy check-pyright check-imports check-migrations fmt \
+.PHONY: help setup demo up test test-security check check-format check-lint check-mypy check-pyright check-imports check-migrations fmt \
         lock clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 .venv/.stamp: pyproject.toml constraints.txt tools/setup.sh
 	@tools/setup.sh
@@ -24,6 +24,9 @@ up: .venv/.stamp ## the embedded server: web, worker thread, SQLite file
 
 test: .venv/.stamp ## all tests (TESTS="tests/rules -k name" for some, JOBS=0 for one process)
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --inline-snapshot=disable $(TESTS)
+
+test-security: .venv/.stamp ## fuzz the API from its own OpenAPI document
+	$(PY) -m pytest -m security tests/security
 
 check: check-format check-lint check-mypy check-pyright check-imports check-migrations ## all that needs no test run
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
-revision: str = "0005"
-down_revision: str | None = "0004_keys"
+revision: str = "0006"
+down_revision: str | None = "0005_marks"
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
