@@ -28,11 +28,16 @@ NEEDED: Mapping[str, tuple[Scope, ...]] = {
     # Who may ask for a prompt may fetch it.
     "job": ("compile", "read"),
     "prompt": ("compile", "read"),
+    "active": ("compile", "read"),
     "replay": ("read",),
     "replay_everything": ("read",),
     "replay_session": ("read",),
     "what_if": ("read",),
     "diff": ("read",),
+    # A bundle brings its own rules.
+    "restore": ("policy",),
+    "prune": ("admin",),
+    "retry": ("admin",),
 }
 """By the endpoint's name: one of these. What only reads needs `read`; whatever else is not named here needs `admin`."""
 
