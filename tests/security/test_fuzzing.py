@@ -51,6 +51,14 @@ def known(fuzzed: httpx2.Client) -> dict[str, str]:
 
 
 schema = schemathesis.openapi.from_dict(assemble().openapi())
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(ctx: object, value: object) -> bytes:
+    """A file of JSON lines: whatever was made up for it, a value to a line."""
+    return b"".join(json.dumps(one).encode() + b"\n" for one in (value if isinstance(value, list) else [value]))
+
+
 # A stream of events never ends; its refusals are those of the page that it follows.
 OPERATIONS = [one.ok() for one in schema.exclude(path_regex="/live$").get_all_operations()]
 CHECKS = [not_a_server_error, response_schema_conformance, content_type_conformance]

@@ -13,7 +13,7 @@ MEANS: dict[Scope, str] = {
     "emit": "append events and upload documents",
     "compile": "ask for prompts and fetch them",
     "read": "read logs, prompts, reports and statistics, and replay",
-    "policy": "with emit: remove a constraint, lower block to warn, set a new instruction, loosen by rollback; restore bundles",
+    "policy": "with emit: remove a constraint, lower block to warn, set a new instruction; restore bundles",
     "admin": "erase (with emit), see what is masked, prune prompts, retry parked work",
 }
 

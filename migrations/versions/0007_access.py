@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
-revision: str = "0006"
-down_revision: str | None = "0005_marks"
+revision: str = "0007"
+down_revision: str | None = "0006_subject"
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
