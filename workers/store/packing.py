@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 import struct
-import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,9 +58,9 @@ def pack(value: Any, log: Mapping[str, Said]) -> tuple[bytes, dict[bytes, str]]:
                 found = f"{_MARK}s{text}" if text[:1] == _MARK else text
         return found
 
-    body = zlib.compress(_spell(_mapped(value, word)).encode("utf-8", "surrogatepass"), LEVEL)
+    body = zlib.compress(_spell(_mapped(value, word, known)).encode("utf-8", "surrogatepass"), LEVEL)
     head = _HEADER.pack(len(texts), len(ids))
-    named = b"".join(texts) + b"".join(uuid.UUID(one).bytes for one in ids)
+    named = b"".join(texts) + b"".join(bytes.fromhex(one.replace("-", "")) for one in ids)
     return head + named + body, {key: text for key, (_, text) in texts.items()}
 
 
@@ -155,22 +154,28 @@ def unsqueeze(data: bytes) -> bytes:
     return zlib.decompress(data) if data[:1] == b"x" else data
 
 
+_NOTHING: Mapping[str, str] = {}
 _ATOMS = frozenset({int, float, bool, type(None)})
 SHORT = 36
 """Characters of an id: a shorter text is never replaced, unless it begins as a replaced one does."""
 
 
-def _mapped(value: Any, word: Callable[[str], str]) -> Any:
-    """The value with every string that may matter passed through `word`; keys stay."""
+def _mapped(value: Any, word: Callable[[str], str], known: Mapping[str, str] = _NOTHING) -> Any:
+    """The value with every string that may matter passed through `word`; keys stay. `known` is what `word` has said."""
     kind = type(value)
     if kind is str:
         return word(value) if len(value) >= SHORT or value[:1] == _MARK else value
     if kind is dict:
         return {
             key: item if type(item) in _ATOMS or (type(item) is str and len(item) < SHORT and item[:1] != _MARK)
-            else _mapped(item, word)
+            else _mapped(item, word, known)
             for key, item in value.items()
         }  # fmt: skip
     if kind is list or kind is tuple:
-        return [item if type(item) in _ATOMS else _mapped(item, word) for item in value]
+        return [
+            item if type(item) in _ATOMS
+            else known.get(item) or _mapped(item, word, known) if type(item) is str
+            else _mapped(item, word, known)
+            for item in value
+        ]  # fmt: skip
     return value

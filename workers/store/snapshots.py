@@ -1,7 +1,9 @@
 """Snapshots: compiled prompts, immutable but for erasure. Their long texts are rows of their own, once per session."""
 
 import struct
+import threading
 import zlib
+from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -132,7 +134,10 @@ _LAYOUT = Prepared(
 def layout(unit: Unit, tenant: str, stream: int, snapshot_id: str) -> Any:
     """The layout as JSON; None once it was erased."""
     found = unit.run(_LAYOUT, {"of_tenant": tenant, "of_id": snapshot_id}).fetchone()
-    return _value(unit, tenant, stream, found[0]) if found and found[0] else None
+    if not found or not found[0]:
+        return None
+    known = _packed_last.get(found[0])
+    return _value(unit, tenant, stream, found[0]) if known is None else known
 
 
 def body(unit: Unit, row: SnapshotRow) -> Json | None:
@@ -209,10 +214,36 @@ class Packed:
     texts: Mapping[bytes, str]
 
 
+class _PackedLast:
+    """The layouts packed last, by their bytes: the next prompt of a view need not unpack the one before. The bytes are
+    read from the store first, so that what was erased is not found here. Thread-safe."""
+
+    KEPT = 64
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: OrderedDict[bytes, Any] = OrderedDict()
+
+    def get(self, content: bytes) -> Any:
+        with self._lock:
+            return self._found.get(content)
+
+    def put(self, content: bytes, value: Any) -> None:
+        with self._lock:
+            self._found[content] = value
+            self._found.move_to_end(content)
+            if len(self._found) > self.KEPT:
+                self._found.popitem(last=False)
+
+
+_packed_last = _PackedLast()
+
+
 def packed(layout_json: Any, body_json: Json, said: Mapping[str, packing.Said]) -> Packed:
     """`said` are events of the session that the prompt shows, by id."""
     # Nothing of the layout is left to be looked up, for the next compile of the view waits for it.
     packed_layout, found = packing.pack(layout_json, {})
+    _packed_last.put(packed_layout, layout_json)
     packed_body, more = packing.pack(body_json, said)
     return Packed(packed_layout, packed_body, {**found, **more})
 
