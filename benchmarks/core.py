@@ -18,7 +18,7 @@ from importlib.metadata import version
 from platform import platform, python_version
 from typing import Any
 
-from benchmarks import peers, speed
+from benchmarks import compiles, peers, speed
 from benchmarks.driving import postgres_server
 from benchmarks.processes import Progress, use_rank_files
 from benchmarks.speed import QUICK, Measured, Scale
@@ -41,17 +41,18 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.core", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--quick", action="store_true", help="few and short runs: a look, no result")
+    parser.add_argument("--parts", default="", help="only these, comma separated: append, compile, fold, tokens …")
     options = parser.parse_args(given)
     use_rank_files()
-    report = run(QUICK if options.quick else Scale())
+    report = run(QUICK if options.quick else Scale(), tuple(filter(None, options.parts.split(","))))
     print(json.dumps(report, indent=2) if options.json else as_text(report))
     return 0
 
 
-def run(scale: Scale) -> Json:
+def run(scale: Scale, parts: tuple[str, ...] = ()) -> Json:
     missing: list[str] = []
     load = os.getloadavg()
-    figures = dict(_measured(scale, missing))
+    figures = dict(_measured(scale, missing, parts))
     goals = list(_append_goals(figures)) + list(_other_goals(figures)) + list(_compile_goals(figures, scale))
     for reason in dict.fromkeys(missing):
         print(f"NOT MEASURED: {reason}", file=sys.stderr)
@@ -65,7 +66,7 @@ def run(scale: Scale) -> Json:
     }
 
 
-def _measured(scale: Scale, missing: list[str]) -> Iterator[tuple[str, Measured]]:
+def _measured(scale: Scale, missing: list[str], parts: tuple[str, ...]) -> Iterator[tuple[str, Measured]]:
     stores = ["sqlite", *(["postgres"] if postgres_server() else [])]
     if len(stores) == 1:
         missing.append("PostgreSQL does not answer; set PROMPTCTX_TEST_POSTGRES_URL")
@@ -80,6 +81,7 @@ def _measured(scale: Scale, missing: list[str]) -> Iterator[tuple[str, Measured]
         ("storage", partial(speed.storage, scale)),
     ]
     steps += [(f"compile_{length}", partial(_compiles, length, scale, missing)) for length in scale.lengths]
+    steps = [step for step in steps if not parts or step[0].startswith(parts)]
     progress = Progress(len(steps))
     for name, step in steps:
         progress.step(name)
@@ -88,18 +90,16 @@ def _measured(scale: Scale, missing: list[str]) -> Iterator[tuple[str, Measured]
 
 
 def _compiles(length: int, scale: Scale, missing: list[str]) -> Measured:
-    found = {
-        "floor": speed.floor_pass(length, scale),
-        "pure": speed.pure_compile(length, scale, carried=False),
-        "pure_next": speed.pure_compile(length, scale, carried=True),
-        "engine": speed.engine_compile(length, scale),
+    return {
+        **compiles.floor_pass(length, scale),
+        **compiles.pure_compile(length, scale),
+        **compiles.engine_compile(length, scale),
+        **compiles.trim_messages(length, scale, missing),
     }
-    trimmed = speed.trim_messages(length, scale, missing)
-    return found if trimmed is None else {**found, "trim_messages": trimmed}
 
 
 def _append_goals(figures: dict[str, Measured]) -> Iterator[Goal]:
-    sqlite = figures["append_sqlite"]
+    sqlite = figures.get("append_sqlite", {})
     yield at_least("append, 1 per call, SQLite, to Core's single rows", 0.5, sqlite, "ours_one", "core_one")
     for peer, called in (("eventsourcing", "as it comes"), ("eventsourcing_normal", "at NORMAL")):
         path = f"append, 1 per call, SQLite, to eventsourcing {called}"
@@ -117,24 +117,30 @@ def _other_goals(figures: dict[str, Measured]) -> Iterator[Goal]:
         found = figures.get(f"projection_{store}", {})
         yield at_least(f"projection catch-up, {name}, events/s", least, found, "ours")
         yield at_least(f"projection catch-up, {name}, to Core's batch inserts", 0.2, found, "ours", "core_hundred")
-    yield at_least("fold in memory, events/s", 20_000, figures["fold"], "fold")
-    tokens = figures["tokens"]
+    yield at_least("fold in memory, events/s", 20_000, figures.get("fold", {}), "fold")
+    tokens = figures.get("tokens", {})
     yield at_least("token count, cold, to encode_ordinary", 0.85, tokens, "cold", "encode_ordinary")
     yield at_least("token count, seen before, to encode_ordinary", 100, tokens, "seen", "encode_ordinary")
-    yield at_most("token count, hostile texts that raised", 0, figures["hostile"], "raised")
-    yield at_most("storage, to the bytes appended", 3, figures["storage"], "stored", "appended")
+    yield at_most("token count, hostile texts that raised", 0, figures.get("hostile", {}), "raised")
+    yield at_most("storage, to the bytes appended", 3, figures.get("storage", {}), "stored", "appended")
 
 
 def _compile_goals(figures: dict[str, Measured], scale: Scale) -> Iterator[Goal]:
-    shortest, longest = (figures[f"compile_{length}"] for length in (scale.lengths[0], scale.lengths[-1]))
-    ends = {"longest": longest["engine"], "shortest": shortest["engine"]}
+    ends = {
+        name: found["engine"]
+        for name, length in (("shortest", scale.lengths[0]), ("longest", scale.lengths[-1]))
+        if (found := figures.get(f"compile_{length}"))
+    }
     span = f"{scale.lengths[-1]:,} events to {scale.lengths[0]:,}"
     yield at_most(f"compile through the engine, {span}", 1.3, ends, "longest", "shortest")
     for length in scale.lengths:
-        found = figures[f"compile_{length}"]
+        found = figures.get(f"compile_{length}", {})
         yield at_most(f"compile, pure, {length:,}, to one exact backward pass", 2, found, "pure", "floor")
         yield at_most(f"compile, pure, {length:,}, at the next turn, to that pass", 2, found, "pure_next", "floor")
         yield at_most(f"compile through the engine, {length:,}, to that pass", 5, found, "engine", "floor")
+        for kind, name in (("pure_next", "pure"), ("engine", "through the engine")):
+            path = f"compile, {name}, {length:,}, one that trims to one that fits"
+            yield at_most(path, 3, found, f"{kind}_trims", f"{kind}_fits")
         if least := {1_000: 5, 10_000: 50}.get(length):
             yield at_least(f"compile, {length:,}, faster than trim_messages", least, found, "trim_messages", "engine")
 
@@ -171,9 +177,22 @@ def as_text(report: Json) -> str:
         f"  {verdicts[goal['passed']]}"
         for goal in report["goals"]
     ]
+    rows += list(_compile_times(report["figures"]))
     rows += [f"{name}: {', '.join(f'{key} {value:,.1f}' for key, value in found.items())}"
              for name, found in report["figures"].items()]  # fmt: skip
     return "\n".join(rows)
+
+
+def _compile_times(figures: dict[str, Measured]) -> Iterator[str]:
+    """A table of compile times: median and 95th percentile by the number of messages."""
+    shown = [(name.partition("_")[2], found) for name, found in figures.items() if name.startswith("compile_")]
+    yield "".join(f"{title:>24}" for title in ["compile, ms p50 / p95", *(f"{length} messages" for length, _ in shown)])
+    for kind in ("floor", "pure", "pure_next", "pure_next_fits", "pure_next_trims", "engine", "engine_fits",
+                 "engine_trims", "trim_messages"):  # fmt: skip
+        cells = [
+            " / ".join(f"{found[key]:,.1f}" for key in (kind, f"{kind}_p95") if key in found) for _, found in shown
+        ]
+        yield f"{kind:>24}" + "".join(f"{cell:>24}" for cell in cells)
 
 
 if __name__ == "__main__":

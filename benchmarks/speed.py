@@ -17,17 +17,10 @@ from sqlalchemy import make_url
 
 from benchmarks import peers
 from benchmarks.driving import TENANT, System, postgres_database, postgres_server, prepare
-from benchmarks.limits import PlainStore, backward_pass
-from benchmarks.workload import chat_messages, history, records, texts
-from domain.compiling import compile_prompt
-from domain.compiling import prepare as plan_of
-from domain.context import Context
-from domain.counting import Counter
+from benchmarks.limits import PlainStore
+from benchmarks.workload import history, records, texts
 from domain.events import Event, read_payload
-from domain.requests import CompileRequest, parse_request
-from domain.snapshots import Layout, Prompt
-from domain.state import ContextState, fold
-from domain.windows import MemoryHistory, Shallow, read_history
+from domain.state import fold
 from workers.engine import Outcome
 from workers.tokens import Tokens
 
@@ -35,8 +28,6 @@ Json = Any
 
 SESSION = "s-1"
 STREAM = f"session/{SESSION}"
-BUDGET = 8_000
-"""Tokens of every compile that is timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +172,11 @@ def projection(store: str, scale: Scale) -> Measured:
         with fresh_system(store) as system:
             for at in range(0, len(given), 500):
                 system.engine.append(TENANT, SESSION, given[at : at + 500])
-            ours.append(len(given) / timed(partial(_catch_up, system)) * 1000)
+            ours.append(len(given) / timed(partial(catch_up, system)) * 1000)
     return {"ours": median(ours), "core_hundred": median(core)}
 
 
-def _catch_up(system: System) -> None:
+def catch_up(system: System) -> None:
     while system.engine.project(TENANT, STREAM) is Outcome.MORE:
         pass
 
@@ -250,94 +241,6 @@ def hostile_text() -> Measured:
     return {"raised": float(raised), "slowest": slowest}
 
 
-# --- compile ----------------------------------------------------------------------------------------------------------
-
-
-def floor_pass(length: int, scale: Scale) -> float:
-    """Milliseconds of one exact backward pass over the newest messages."""
-    messages, encoding = chat_messages(events(length)), tiktoken.get_encoding("o200k_base")
-    return median([spent(lambda: backward_pass(messages, BUDGET, encoding)) for _ in range(scale.compiles)])
-
-
-def pure_compile(length: int, scale: Scale, *, carried: bool) -> float:
-    """Milliseconds of the domain alone: state loaded, counts stored, payload rendered and counted.
-
-    `carried`: one more turn each time, on the layout of the prompt before; else always the same, and cut anew.
-    """
-    given = [read(one, seq) for seq, one in enumerate(events(length + 4 * scale.compiles), 1)]
-    state, request = fold(given[:length]), parse_request({"budget": BUDGET, "model": "gpt-4o"})
-    count = Counter(Tokens().counter("o200k_base"), "o200k_base", "openai")
-    layout, taken = None, []
-    for turn in range(scale.compiles):
-        reader = _Stored(state, count)
-        prompt = _compile_once(state, reader, request, layout, count)
-        taken.append(spent(partial(_compile_once, state, reader, request, layout, count)))
-        if carried:
-            layout = prompt.layout
-            state = fold(given[length + 4 * turn : length + 4 * turn + 4], state)
-    return median(taken)
-
-
-def _compile_once(
-    state: ContextState, reader: "_Stored", request: CompileRequest, layout: Layout | None, count: Counter
-) -> Prompt:
-    plan, parent = plan_of(state, request, count), layout or Layout()
-
-    def compiled(deep: bool) -> Prompt:
-        found = read_history(
-            reader, state, count, plan.limit, locale=plan.locale, model=plan.model, cut=parent.cut, kept=parent.kept,
-            seen=parent.seen, deep=deep,
-        )  # fmt: skip
-        context = Context(state, found, _NOBODY, _NOBODY, as_of=state.progress.recorded_at, query="order")
-        return compile_prompt(context, request, layout, count, plan)
-
-    try:
-        return compiled(deep=False)
-    except Shallow:
-        return compiled(deep=True)
-
-
-_NOBODY = ContextState()
-
-
-class _Stored(MemoryHistory):
-    """Totals as a store keeps them: looked up, not added up anew at every compile."""
-
-    def __init__(self, state: ContextState, count: Counter) -> None:
-        super().__init__(state, count)
-        self._totals: dict[int, Any] = {}
-
-    def totals(self, before_unit: int) -> Any:
-        if before_unit not in self._totals:
-            self._totals[before_unit] = super().totals(before_unit)
-        return self._totals[before_unit]
-
-
-def engine_compile(length: int, scale: Scale, store: str = "sqlite") -> float:
-    """Milliseconds from the request to the stored prompt, at one more turn each time, projected before."""
-    turns = scale.compiles + 2
-    given = events(length + 4 * turns)
-    taken = []
-    with fresh_system(store) as system:
-        for at in range(0, length, 500):
-            system.engine.append(TENANT, SESSION, given[at : min(at + 500, length)])
-        for turn in range(turns):
-            _catch_up(system)
-            taken.append(timed(lambda: system.request(SESSION, "openai", BUDGET)))
-            system.engine.append(TENANT, SESSION, given[length + 4 * turn : length + 4 * turn + 4])
-    return median(taken[2:])
-
-
-def trim_messages(length: int, scale: Scale, missing: list[str]) -> float | None:
-    """Milliseconds of langchain-core's trim_messages on the same history with an exact counter."""
-    order = {"messages": chat_messages(events(length)), "budget": BUDGET, "runs": min(scale.runs, 5)}
-    try:
-        return median(peers.measure("trim_messages", order)["milliseconds"])
-    except peers.PeerMissing as error:
-        missing.append(str(error))
-        return None
-
-
 # --- storage ----------------------------------------------------------------------------------------------------------
 
 
@@ -348,8 +251,8 @@ def storage(scale: Scale) -> Measured:
     with fresh_system("sqlite") as system:
         for at in range(0, len(given), 40):
             system.engine.append(TENANT, SESSION, given[at : at + 40])
-            _catch_up(system)
-            system.request(SESSION, "openai", BUDGET)
+            catch_up(system)
+            system.request(SESSION, "openai", 8_000)
         with system.database.read(TENANT) as unit:
             pages = [
                 unit.connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "page_size")
