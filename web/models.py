@@ -457,6 +457,7 @@ class Ready(BaseModel):
     status: Literal["ok"]
     store: str = Field(description="sqlite or postgresql")
     revision: str = Field(description="of the tables")
+    lag: int = Field(description="events that are in the log and not in the read-models yet")
     due: int = Field(description="pieces of work that wait for a worker")
     oldest_due_seconds: float = Field(description="how long the oldest of them waits; if it grows, nobody works")
     open: int = Field(description="all that is not done: due, at work, or in a pause after a failure")

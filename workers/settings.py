@@ -95,6 +95,8 @@ class Settings(BaseSettings):
     require_keys: bool = False
     # A key with every scope of the tenant `default`, for a first set-up.
     root_key: SecretStr | None = Field(None, min_length=32)
+    # Seconds that work may wait until the server says that it is not ready.
+    ready_backlog_seconds: float = Field(300.0, gt=0)
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
 
     default_model: str = "gpt-4o"

@@ -47,7 +47,8 @@ def under(deps: Deps, claimed: Claim, body: Callable[[Deps, Claim], Outcome]) ->
     except Fenced:
         logger.info("lease lost", stream=claimed.stream, kind=claimed.kind)
     except Parked as parked:
-        logger.warning("parked", stream=claimed.stream, kind=claimed.kind, reason=str(parked), seq=parked.seq)
+        # Why stands in the work row: the sentence may repeat what an event says, and no log line may.
+        logger.warning("parked", stream=claimed.stream, kind=claimed.kind, seq=parked.seq)
         _record(deps, claimed, {"message": str(parked), "seq": parked.seq}, park=True)
     except StoreUnavailable:
         # Nothing can be recorded now; the lease ends by itself.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import structlog
 import uuid_utils
 
 from domain.canonical import canonical_json, content_hash
@@ -135,6 +136,7 @@ def _job(deps: Deps, home: StreamRow, asked: Asked, pinned: Pinned) -> JobRow:
         error=None,
         created_at=deps.clock.now(),
         finished_at=None,
+        request_id=structlog.contextvars.get_contextvars().get("request_id"),
     )
 
 

@@ -48,10 +48,12 @@ def health(deps: Deps) -> Json:
         revision = migrate.revision(unit.connection)
         ready = revision == migrate.newest()
         seen = work.overview(unit) if ready else work.Overview(0, 0, 0.0)
+        lag = work.lag(unit) if ready else 0
     return {
         "status": "ok" if ready else "not migrated",
         "store": deps.database.dialect,
         "revision": revision,
+        "lag": lag,
         **_counted(seen),
     }
 

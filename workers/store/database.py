@@ -346,7 +346,7 @@ def _sqlite(url: sa.URL, synchronous: str, begin: str) -> sa.Engine:
         Path(url.database).expanduser().parent.mkdir(parents=True, exist_ok=True)
     # Each unit ends with its own commit or rollback, so the pool need not send another. No thread waits for a
     # connection here: they queue for the write lock.
-    engine = sa.create_engine(url, pool_size=5, max_overflow=-1, pool_reset_on_return=None)
+    engine = sa.create_engine(url, hide_parameters=True, pool_size=5, max_overflow=-1, pool_reset_on_return=None)
     pragmas = (
         "PRAGMA busy_timeout = 15000",
         "PRAGMA journal_mode = WAL",

@@ -33,11 +33,13 @@ class JobRow:
     error: Json | None
     created_at: int
     finished_at: int | None
+    request_id: str | None = None
+    """Of the request that asked for it: what the log lines of whoever compiles it are found by."""
 
 
 _FIELDS = (
     "tenant", "id", "stream", "number", "view", "key", "fresh", "request", "heads", "as_of", "predecessor", "status",
-    "prompt", "error", "created_at", "finished_at",
+    "prompt", "error", "created_at", "finished_at", "request_id",
 )  # fmt: skip
 _COLUMNS = tuple(jobs.c[name] for name in _FIELDS)
 

@@ -19,6 +19,8 @@ def create(url: sa.URL, connections: int) -> sa.Engine:
     kept = min(connections, 5)
     return sa.create_engine(
         url,
+        # An error's text may end up in a log line.
+        hide_parameters=True,
         # Units send their own BEGIN, together with what they set: one trip instead of three.
         isolation_level="AUTOCOMMIT",
         pool_size=kept,

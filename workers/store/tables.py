@@ -188,6 +188,7 @@ jobs = Table(
     Column("error", LargeBinary),
     Column("created_at", BigInteger, nullable=False),
     Column("finished_at", BigInteger),
+    Column("request_id", String(100)),
     Index("uq_jobs_number", "tenant", "stream", "number", unique=True),
     Index("ix_jobs_view", "tenant", "stream", "view", "number"),
 )

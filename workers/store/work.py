@@ -343,3 +343,10 @@ def parked(unit: Unit, limit: int, tenant: str | None = None) -> list[dict[str, 
         }
         for row in unit.execute(query)
     ]
+
+
+def lag(unit: Unit) -> int:
+    """Events that are in the log and not in the read-models yet, over all tenants."""
+    behind = func.coalesce(func.sum(work.c.wanted_seq - work.c.done_seq), 0)
+    query = sa.select(behind).where(work.c.kind == "project", work.c.wanted_seq > work.c.done_seq)
+    return int(unit.execute(query).scalar_one())
