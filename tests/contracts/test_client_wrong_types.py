@@ -1,0 +1,70 @@
+"""What is of the wrong type is refused by its name in one sentence, before anything is sent; warnings are told."""
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from promptctx import Client, InvalidEvent, Session
+from promptctx.testing import FakeServer
+
+pytest_plugins = ["api_server"]
+
+WRONG: dict[str, Callable[[Any], Any]] = {
+    "content": lambda s: s.user(5),
+    "content of bytes": lambda s: s.user(b"x"),
+    "content of the assistant": lambda s: s.assistant(object()),
+    "values": lambda s: s.environment("x"),
+    "secrets": lambda s: s.environment({}, secrets=["x"]),
+    "rules": lambda s: s.instructions(rules="be kind"),
+    "core_rules": lambda s: s.instructions(core_rules=7),
+    "examples": lambda s: s.instructions(examples=[5]),
+    "examples of three": lambda s: s.instructions(examples=[("a", "b", "c")]),
+    "tool_calls": lambda s: s.assistant("", tool_calls=5),
+    "reasoning": lambda s: s.assistant("", reasoning=[5]),
+    "usage": lambda s: s.assistant("", usage=[5]),
+    "parameters": lambda s: s.tool("t", parameters="x"),
+    "required": lambda s: s.tool("t", required="city"),
+    "fields": lambda s: s.tool("t", fields=5),
+    "steps": lambda s: s.plan("t", 5),
+    "steps of numbers": lambda s: s.plan("t", [5]),
+    "facts": lambda s: s.observe("x", facts="one"),
+    "tags": lambda s: s.remember("x", tags="one"),
+    "supersedes": lambda s: s.remember("x", supersedes=5),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_type_is_one_clear_sentence_that_names_it(what: str) -> None:
+    server = FakeServer()
+    with Client(transport=server) as client, pytest.raises(InvalidEvent) as raised:
+        WRONG[what](client.session("s-1"))
+    assert what.split()[0].lower() in raised.value.message.lower()
+    assert "\n" not in raised.value.message
+    assert server.requests == []
+
+
+def test_iterables_of_every_kind_are_lists() -> None:
+    server = FakeServer()
+    with Client(transport=server) as client:
+        session: Session = client.session("s-1")
+        session.instructions(rules=("a", "b"))
+        session.observe("x", facts={"f": 1}.keys())  # type: ignore[arg-type]
+        session.tool("t", required=(name for name in ["city"]))  # type: ignore[arg-type]
+    kept = [one["payload"] for one in server.events("s-1")]
+    assert [one["text"] for one in kept[0]["rules"]] == ["a", "b"]
+    assert (kept[1]["facts"], kept[2]["required"]) == (["f"], ["city"])
+
+
+def test_a_mode_that_nobody_knows_is_told_by_the_client(http: httpx2.Client, caplog: pytest.LogCaptureFixture) -> None:
+    with Client(str(http.base_url)) as client:
+        session = client.session("s-1")
+        session.user("hello")
+        with caplog.at_level(logging.WARNING, logger="promptctx"):
+            prompt = session.compile(mode="chatt").result(timeout=30)
+    assert [warning for warning in prompt.warnings if "unknown mode 'chatt'" in warning]
+    assert [line for line in caplog.messages if "unknown mode 'chatt'" in line]
+    assert json.loads(http.get(f"/v1/prompts/{prompt.id}/report").content)["warnings"] == list(prompt.warnings)
