@@ -36,6 +36,8 @@ NEEDED: Mapping[str, tuple[Scope, ...]] = {
     "diff": ("read",),
     # A bundle brings its own rules.
     "restore": ("policy",),
+    # Of all tenants together.
+    "numbers": ("admin",),
     "prune": ("admin",),
     "retry": ("admin",),
 }

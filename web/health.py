@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from domain.errors import StoreUnavailable
 from web import models
-from web.access import Engines
+from web.access import Callers, Engines
 from web.bodies import Reply
 from workers import metrics
 
@@ -34,6 +34,6 @@ def ready(request: Request, engine: Engines) -> Reply:
 
 
 @health.get("/metrics", include_in_schema=False)
-def numbers(engine: Engines) -> Response:
+def numbers(engine: Engines, caller: Callers) -> Response:
     """For Prometheus."""
     return Response(metrics.render(engine.health()), media_type=CONTENT_TYPE_LATEST)
