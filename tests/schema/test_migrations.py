@@ -58,3 +58,10 @@ def test_f65_every_constraint_and_index_has_a_name(database_url: str) -> None:
         keys = {name: inspector.get_pk_constraint(name) for name in tables}
     assert all(key["name"] for key in keys.values())
     assert all(key["constrained_columns"][0] == "tenant" for key in keys.values())
+
+
+def test_a_file_that_is_no_database_is_told_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "notes.db").write_text("these are notes, not a database " * 10)
+    with pytest.raises(StoreUnavailable, match=r"notes\.db is no SQLite database"):
+        migrate.upgrade(f"sqlite:///{tmp_path / 'notes.db'}")
+    assert (tmp_path / "notes.db").read_text().startswith("these are notes")
