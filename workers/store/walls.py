@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from workers.store.database import EVERY
 from workers.store.postgresql import APPLICATION_ROLE, TENANT_SETTING
@@ -69,7 +70,7 @@ def _make_role(connection: sa.Connection) -> None:
 
 
 def _try(connection: sa.Connection, statement: str) -> None:
-    with contextlib.suppress(sa.exc.DBAPIError), connection.begin_nested():
+    with contextlib.suppress(DBAPIError), connection.begin_nested():
         connection.exec_driver_sql(statement)
 
 
