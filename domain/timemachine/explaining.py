@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from domain.modes import SLOTS
 from domain.timemachine.sides import Fate, Side, Told
 
 Json = dict[str, Any]
@@ -180,7 +181,10 @@ def _item(fate: Fate, side: Side) -> _Hint:
             numbers |= {"categories": list(spec.get("categories", ()))}
             return numbers, {f"overrides.slots.{slot}.categories": []}, "its category is not among those of the slot"
         case "global_budget":
-            items = [one for filled in side.report["slots"].values() for one in filled["items"]]
+            # The slot of the lowest priority loses first: those above it come back before this one does.
+            before = SLOTS[: SLOTS.index(slot)]
+            items = [one for name in before for one in side.report["slots"].get(name, {"items": ()})["items"]]
+            items += _upto(filled["items"], entry, "global_budget")
             needs = _scaled(sum(one["tokens"] for one in items if one["reason"] == "global_budget"), side.report)
             numbers |= {"needs": needs, "budget": side.report["budget"]}
             # The slots get a share of what the floor leaves, a tenth by default.

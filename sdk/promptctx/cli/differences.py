@@ -12,13 +12,13 @@ _STYLES = {"+": "green", "-": "red", "=": "", "~": "yellow"}
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": "↕"}
 
 
-def show_diff(out: Console, found: Mapping[str, Any], *, unified: bool = False) -> None:
-    for line in unified_lines(found) if unified else readable(found):
+def show_diff(out: Console, found: Mapping[str, Any], *, unified: bool = False, brief: bool = False) -> None:
+    for line in unified_lines(found) if unified else readable(found, brief=brief):
         out.print(line, soft_wrap=True)
 
 
-def readable(found: Mapping[str, Any]) -> Iterator[Text]:
-    """Coloured, with words."""
+def readable(found: Mapping[str, Any], *, brief: bool = False) -> Iterator[Text]:
+    """Coloured, with words; a brief one without lines."""
     for one in found.get("request", ()):
         yield Text(safe(f"{one['field']}: {one['before']} → {one['after']}", one_line=True), style="bold")
     for row in found.get("zones", ()):
@@ -27,7 +27,7 @@ def readable(found: Mapping[str, Any]) -> Iterator[Text]:
         sign = _SIGNS[change["change"]]
         title = f"{sign} {safe(change['segment'], one_line=True)} ({change['zone']})"
         yield Text(title, style="bold") + Text(f"  {cause_line(change['cause'])}", style="cyan")
-        for line in change["lines"]:
+        for line in () if brief else change["lines"]:
             yield _line(line)
             told = line.get("cause")
             if told and told != change["cause"] and told["by"] != "unknown":

@@ -23,6 +23,7 @@ Set = Annotated[
 Schema = Annotated[
     Path | None, typer.Option(help="A what-if with the modes of this TOML file.", exists=True, dir_okay=False)
 ]
+Brief = Annotated[bool, typer.Option("--brief", help="What changed and why, without the lines.")]
 AsUnified = Annotated[bool, typer.Option("--unified", help="As a unified diff, for programs and patches.")]
 
 
@@ -38,6 +39,7 @@ def replay(
     everything: Annotated[bool, typer.Option("--all", help="All prompts of all sessions.")] = False,
     changes: Set = None,
     schema: Schema = None,
+    brief: Brief = False,
     as_json: Json = False,
 ) -> None:
     """Compile again from the log and compare the bytes, or what they would be; exit 1 if a replay differs."""
@@ -45,7 +47,7 @@ def replay(
     if sum((prompt is not None, session is not None, everything)) != 1:
         raise typer.BadParameter("Name a prompt, or give --session or --all.", param_hint="PROMPT")
     if prompt is not None and (changes or schema):
-        return _what_if(cli, prompt, changes or [], schema, as_json)
+        return _what_if(cli, prompt, changes or [], schema, brief, as_json)
     if changes or schema:
         raise typer.BadParameter("A what-if is of one prompt: name it.", param_hint="--set")
     if prompt is not None:
@@ -82,14 +84,14 @@ def _replay_many(cli: Cli, session: str | None, first: int, last: int | None, as
         raise typer.Exit(1)
 
 
-def _what_if(cli: Cli, prompt: str, changes: list[str], schema: Path | None, as_json: bool) -> None:
+def _what_if(cli: Cli, prompt: str, changes: list[str], schema: Path | None, brief: bool, as_json: bool) -> None:
     found = cli.client().prompt(prompt).what_if(settings_of(changes), schema=schema_of(schema))
     if as_json:
         return show_json(found)
     would, told = found["would"], found["diff"]
     was = told["before"]
     say(f"would have {would['tokens']} of {would['budget']} tokens, had {was['tokens']} of {was['budget']}")
-    return show_diff(console(), told)
+    return show_diff(console(), told, brief=brief)
 
 
 def settings_of(changes: list[str]) -> dict[str, Any]:
@@ -122,6 +124,7 @@ def diff(
     changes: Set = None,
     schema: Schema = None,
     unified: AsUnified = False,
+    brief: Brief = False,
     as_json: Json = False,
 ) -> None:
     """What came, went, moved and changed between two prompts, and what caused each change."""
@@ -129,7 +132,7 @@ def diff(
     if after is None and not changes and not schema:
         raise typer.BadParameter("Name the other prompt, or say with --set what would be different.", param_hint="B")
     found = cli.client().diff(before, after, changes=settings_of(changes or []), schema=schema_of(schema))
-    return show_json(found) if as_json else show_diff(console(), found, unified=unified)
+    return show_json(found) if as_json else show_diff(console(), found, unified=unified, brief=brief)
 
 
 @app.command()

@@ -44,11 +44,13 @@ def flagged(
     found = cli.client().flagged(verdict, session=session)
     if as_json:
         return show_json(found)
-    rows = (
-        (one["session"], one["version"], one["prompt"], one["verdict"], one["flagged_at"], short(one["note"]))
-        for one in found["flagged"]
-    )
-    return console().print(table(("session", "#version", "prompt", "verdict", "flagged", "note"), rows))
+    rows = ((_named(one), one["verdict"], one["flagged_at"], short(one["note"])) for one in found["flagged"])
+    return console().print(table(("prompt", "verdict", "flagged", "note"), rows))
+
+
+def _named(one: Any) -> str:
+    """As it is named elsewhere; one of another server, as an imported log may hold, by its id."""
+    return f"{one['session']}@{one['version']}" if one["session"] else str(one["prompt"])
 
 
 @app.command()
