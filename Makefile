@@ -3,10 +3,11 @@ PY := .venv/bin/python
 DISPATCHER ?=
 TESTS ?=
 JOBS ?= 2
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-security check check-format check-lint check-mypy check-pyright check-imports check-migrations fmt \
-        lock clean
+.PHONY: help setup demo up test test-security test-chaos chaos check check-format check-lint check-mypy check-pyright \
+        check-imports check-migrations fmt lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -27,6 +28,12 @@ test: .venv/.stamp ## all tests (TESTS="tests/rules -k name" for some, JOBS=0 fo
 
 test-security: .venv/.stamp ## fuzz the API from its own OpenAPI document
 	$(PY) -m pytest -m security tests/security
+
+test-chaos: .venv/.stamp ## kill processes and servers at every step, some minutes
+	$(PY) -m pytest -n $(JOBS) --dist loadgroup --inline-snapshot=disable $(or $(TESTS),tests/chaos)
+
+chaos: .venv/.stamp ## the same at random for MINUTES=10, with a table at the end
+	@$(PY) tests/chaos/run_chaos.py --minutes $(MINUTES)
 
 check: check-format check-lint check-mypy check-pyright check-imports check-migrations ## all that needs no test run
 

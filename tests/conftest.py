@@ -15,18 +15,17 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
 
 import hypothesis
 import kombu
 import psycopg
 import pytest
 import redis
+from required import unavailable
 
 from workers import telemetry
 
 ROOT = Path(__file__).resolve().parents[1]
-REQUIRED = os.environ.get("PROMPTCTX_REQUIRE_SERVICES", "") not in ("", "0")
 POSTGRES_URLS = [
     "postgresql+psycopg://postgres@127.0.0.1:5432/postgres",
     "postgresql+psycopg://root@127.0.0.1:5432/root",
@@ -45,11 +44,9 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, data
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 
-def unavailable(what: str, variable: str) -> NoReturn:
-    reason = f"NOT TESTED: {what}; set {variable}"
-    if REQUIRED:
-        pytest.fail(f"PROMPTCTX_REQUIRE_SERVICES is set, but {reason}", pytrace=False)
-    pytest.skip(reason)
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`tests/chaos` runs for minutes and only when it is asked for: `make test-chaos`."""
+    return True if collection_path.name == "chaos" and not any("chaos" in asked for asked in config.args) else None
 
 
 # --- databases --------------------------------------------------------------------------------------------------------
@@ -75,7 +72,7 @@ def postgres_server() -> str:
                 problems.append("the role may not create databases")
         except psycopg.OperationalError as error:
             problems.append(str(error).strip())
-    unavailable(f"PostgreSQL ({'; '.join(problems)})", "PROMPTCTX_TEST_POSTGRES_URL")
+    return unavailable(f"PostgreSQL ({'; '.join(problems)})", "PROMPTCTX_TEST_POSTGRES_URL")
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """The web application: `create_app` puts the gate, the endpoints and the problems together."""
 
+import atexit
+
 from fastapi import FastAPI
 
 from web import openapi, problems
@@ -9,9 +11,10 @@ from web.health import health
 from web.history import history
 from web.live import live
 from web.reference import reference
+from workers import assembly, telemetry
 from workers.access import Access
 from workers.engine import Engine
-from workers.settings import Settings
+from workers.settings import Settings, load_settings
 
 VERSION = "1"
 """Of the interface, as in /v1."""
@@ -24,6 +27,16 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.access = Access(engine.deps.database, settings)
     return app
+
+
+def from_settings() -> FastAPI:
+    """The application of one process among several, with an engine of its own that ends with the process."""
+    settings = load_settings()
+    telemetry.configure(settings.log_level)
+    engine = assembly.build(settings)
+    atexit.register(assembly.close, engine)
+    assembly.settle_in(engine)
+    return create_app(engine, settings)
 
 
 def assemble() -> FastAPI:

@@ -16,9 +16,10 @@ from domain.errors import InvalidRequest, PromptctxError
 from workers import assembly, telemetry
 from workers.access import commands as access
 from workers.access import refuse_open_door
+from workers.clock import SystemClock
 from workers.commands import care, erase
 from workers.settings import Settings, load_settings, masked
-from workers.store import migrate
+from workers.store import Database, migrate
 from workers.store.work import KINDS
 
 
@@ -61,30 +62,47 @@ def _serve(settings: Settings, asked: argparse.Namespace) -> int:
 
     host, port = asked.host or settings.host, settings.port if asked.port is None else asked.port
     settings = settings.model_copy(update={"host": host})
+    if (processes := asked.processes or os.cpu_count() or 1) > 1:
+        return _serve_many(settings, port, processes)
     engine = assembly.build(settings)
     try:
         refuse_open_door(engine.deps.database, settings, engine.deps.clock)
         # By name: the web stands above the workers and imports them, never the other way round.
         app = importlib.import_module("web.app").create_app(engine, settings)
         assembly.settle_in(engine)
-        config = uvicorn.Config(
-            app,
-            host=host,
-            port=port,
-            log_level=settings.log_level.lower(),
-            access_log=False,
-            timeout_graceful_shutdown=5,
-        )
-        bound = _bound(host, port)
-        # Small answers must not wait for the acknowledgement of the one before; the URL is printed when it answers.
-        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        bound.listen(config.backlog)
-        address = f"[{host}]" if ":" in host else host
-        print(f"promptctx: http://{address}:{bound.getsockname()[1]} ({masked(settings.database_url)})", flush=True)
-        uvicorn.Server(config).run(sockets=[bound])
+        config = uvicorn.Config(app, **_served(settings))
+        uvicorn.Server(config).run(sockets=[_listening(settings, port, config.backlog)])
     finally:
         assembly.close(engine)
     return 0
+
+
+def _serve_many(settings: Settings, port: int, processes: int) -> int:
+    """Processes that share a port and the store: each serves and works, and one that dies is followed by another."""
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
+
+    database = Database(settings.database_url, settings.sync_mode)
+    refuse_open_door(database, settings, SystemClock())
+    database.dispose()
+    os.environ["PROMPTCTX_HOST"] = settings.host  # they read the settings themselves
+    config = uvicorn.Config("web.app:from_settings", factory=True, workers=processes, **_served(settings))
+    Multiprocess(config, [_listening(settings, port, config.backlog)]).run()
+    return 0
+
+
+def _served(settings: Settings) -> dict[str, Any]:
+    return {"log_level": settings.log_level.lower(), "access_log": False, "timeout_graceful_shutdown": 5}
+
+
+def _listening(settings: Settings, port: int, backlog: int) -> socket.socket:
+    bound = _bound(settings.host, port)
+    # Small answers must not wait for the acknowledgement of the one before; the URL is printed when it answers.
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    bound.listen(backlog)
+    address = f"[{settings.host}]" if ":" in settings.host else settings.host
+    print(f"promptctx: http://{address}:{bound.getsockname()[1]} ({masked(settings.database_url)})", flush=True)
+    return bound
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -174,6 +192,7 @@ def _parser() -> argparse.ArgumentParser:
         made = command(name, run, about)
         made.add_argument("--host")
         made.add_argument("--port", type=int, help="0 takes any free one")
+        made.add_argument("--processes", type=int, default=1, help="that serve and work; 0 is one for each core")
     made = command("worker", worker, "do the work: a Celery worker, or without a broker one that looks for it")
     made.add_argument("--queues", help="names with commas; all of them when left out")
     made.add_argument("--concurrency", type=int, default=2)

@@ -1,17 +1,13 @@
 """A real worker process on Redis: what is asked for gets done, whatever happens to messages and processes."""
 
-import os
-import signal
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from worker_process import kill, working
 
 from workers import assembly
 from workers.engine import Deps, Engine
@@ -20,7 +16,6 @@ from workers.store import EVERY, Database, migrate
 
 pytestmark = [pytest.mark.services, pytest.mark.slow]
 
-ROOT = Path(__file__).resolve().parents[2]
 WAIT = 90.0
 
 
@@ -46,30 +41,6 @@ def engine(settings: Settings) -> Iterator[Engine]:
     built = assembly.build(settings)
     yield built
     assembly.close(built)
-
-
-@contextmanager
-def working(settings: Settings, *options: str) -> "Iterator[subprocess.Popen[bytes]]":
-    """A worker process in a process group of its own, gone at the end."""
-    environment = {
-        **os.environ,
-        "PROMPTCTX_DATABASE_URL": settings.database_url,
-        "PROMPTCTX_BROKER_URL": str(settings.broker_url),
-        "PROMPTCTX_DISPATCHER": "celery",
-        "PROMPTCTX_LOG_LEVEL": "WARNING",
-    }
-    command = [sys.executable, "-m", "workers", "worker", *options]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
-    try:
-        yield process
-    finally:
-        kill(process)
-
-
-def kill(process: "subprocess.Popen[bytes]") -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(30)
 
 
 def ask(engine: Engine, session: str, **body: Any) -> dict[str, Any]:

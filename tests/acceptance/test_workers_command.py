@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import urllib.request
@@ -35,7 +36,7 @@ def ran(url: str, *command: str, **settings: str) -> tuple[int, str, str]:
 
 def called(base: str, path: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(urllib.request.Request(f"{base}{path}", data), timeout=60) as answer:
+    with urllib.request.urlopen(urllib.request.Request(f"{base}{path}", data), timeout=240) as answer:
         return json.loads(answer.read())
 
 
@@ -52,6 +53,31 @@ def test_up_migrates_serves_works_and_stops(sqlite_url: str) -> None:
     process.communicate(timeout=60)
     code, out, _ = ran(sqlite_url, "verify")
     assert (code, "ok" in out) == (0, True)
+
+
+def test_up_with_several_processes_on_one_file_serves_and_works(sqlite_url: str) -> None:
+    process = started(sqlite_url, "up", "--port", "0", "--processes", "2")
+    assert process.stdout is not None
+    base = process.stdout.readline().split()[1]
+    for number in range(20):
+        called(base, f"/v1/sessions/s{number}/events", {"kind": "user.input", "payload": {"content": f"hi {number}"}})
+        prompt = called(base, f"/v1/sessions/s{number}/prompts", {"wait": 60})
+        assert prompt["payload"]["messages"][-1]["content"] == f"hi {number}"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=90)
+    code, out, _ = ran(sqlite_url, "verify")
+    assert (code, "ok" in out) == (0, True)
+
+
+def test_a_file_that_another_program_has_locked_is_named_with_what_to_do(sqlite_url: str) -> None:
+    migrate.upgrade(sqlite_url)
+    with sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None) as browser:
+        browser.execute("PRAGMA locking_mode = EXCLUSIVE")
+        browser.execute("BEGIN EXCLUSIVE")
+        code, _, err = ran(sqlite_url, "sweep")
+    assert code == 1
+    assert "is locked by another program" in err
+    assert err.strip().count("\n") == 0
 
 
 def test_what_needs_a_migrated_store_says_so_in_one_line(sqlite_url: str) -> None:

@@ -44,7 +44,9 @@ def gone(engine: Engine, tenant: str, session: str = "s") -> set[str]:
     return {one["event_id"] for page in pages for one in page if one["redacted"]}
 
 
-def test_a_redaction_takes_along_what_was_made_from_the_event(engine: Engine, tenant: str, database: Database) -> None:
+def test_f70_a_redaction_takes_along_what_was_made_from_the_event(
+    engine: Engine, tenant: str, database: Database
+) -> None:
     secret, other = said(SECRET), said("the weather is fine")
     summary = event("summary.created", id="sum-1", text=SECRET, derived_from=[secret["event_id"]])
     merged = event("summary.created", id="sum-2", text=SECRET, derived_from=["sum-1"], supersedes=["sum-1"])

@@ -87,7 +87,7 @@ def test_f09_a_crash_inside_a_batch_leaves_it_undone(
     assert engine.verify(tenant, "s")["ok"]
 
 
-def test_f33_a_forked_child_uses_connections_of_its_own(store_url: str, engine: Engine, tenant: str) -> None:
+def test_f08_f33_a_forked_child_uses_connections_of_its_own(store_url: str, engine: Engine, tenant: str) -> None:
     code = """
 engine.append(tenant, "s", [{"kind": "custom.parent"}])
 child = os.fork()

@@ -102,7 +102,7 @@ def _reversed(value: object) -> object:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("wrap", [lambda x: x, lambda x: [x], lambda x: {"a": {"b": x}}])
-def test_what_is_no_json_number_is_refused(number: float, wrap: object) -> None:
+def test_f35_what_is_no_json_number_is_refused(number: float, wrap: object) -> None:
     with pytest.raises(ValueError, match="not JSON"):
         canonical_json(wrap(number))  # type: ignore[operator]
 

@@ -92,7 +92,7 @@ def retry(deps: Deps, tenant: str | None, session: str | None = None) -> int:
         with deps.database.read(tenant) as unit:
             home = session_row(unit, tenant, session)
             chosen = [row.number for place in PLACES if (row := related(unit, home, place)) is not None]
-    with deps.database.write(EVERY) as unit:
+    with deps.database.write(tenant or EVERY) as unit:
         freed = [one for stream in chosen for one in work.unpark(unit, tenant, stream)]
     for one in freed:
         deps.dispatcher.ring(one.tenant, one.stream, one.kind)

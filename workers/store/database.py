@@ -22,6 +22,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.dialects import postgresql, sqlite
 
 from domain.errors import InvalidRequest, StoreUnavailable
+from workers.store import files
 from workers.store import postgresql as server
 
 DialectName = Literal["sqlite", "postgresql"]
@@ -228,7 +229,7 @@ class Database:
                 # The driver's own errors pass SQLAlchemy by: the whole pool may be dead, so begin it anew.
                 connection.invalidate()
                 self.engines()[0].dispose()
-                raise _unavailable(error) from error
+                raise _unavailable(self.url, error) from error
 
     @contextmanager
     def _connection(self) -> Iterator[sa.Connection]:
@@ -240,7 +241,7 @@ class Database:
                 " PROMPTCTX_DATABASE_CONNECTIONS."
             ) from None
         except exc.OperationalError as error:
-            raise _unavailable(error) from error
+            raise _unavailable(self.url, error) from error
         with connection:
             yield connection
 
@@ -263,7 +264,7 @@ class Database:
                 raise
             _end(connection, driver, commit=True)
         except self._outages as error:
-            raise _unavailable(error) from error
+            raise _unavailable(self.url, error) from error
 
     def _held(self, which: int) -> sa.Connection:
         """This thread's own connection: checking one out costs as much as the insert, too."""
@@ -336,9 +337,10 @@ def _dialect_name(url: sa.URL) -> DialectName:
     )
 
 
-def _unavailable(error: Exception) -> StoreUnavailable:
-    reason = str(getattr(error, "orig", None) or error).strip().splitlines()
-    return StoreUnavailable(f"The database does not answer: {reason[0] if reason else type(error).__name__}.")
+def _unavailable(url: sa.URL, error: Exception) -> StoreUnavailable:
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    reason = lines[0] if lines else type(error).__name__
+    return StoreUnavailable(files.sentence(url, reason) or f"The database does not answer: {reason}.")
 
 
 def _sqlite(url: sa.URL, synchronous: str, begin: str) -> sa.Engine:
