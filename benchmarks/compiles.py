@@ -132,6 +132,8 @@ def engine_compile(length: int, scale: Scale, store: str = "sqlite") -> Measured
 
 def trim_messages(length: int, scale: Scale, missing: list[str]) -> Measured:
     """Milliseconds of langchain-core's trim_messages on the same history with an exact counter."""
+    if not scale.peers:
+        return {}
     order = {"messages": chat_messages(events(length)), "budget": BUDGET, "runs": min(scale.runs, 5)}
     try:
         return told("trim_messages", peers.measure("trim_messages", order)["milliseconds"])

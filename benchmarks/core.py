@@ -62,7 +62,7 @@ def run(scale: Scale, parts: tuple[str, ...] = ()) -> Json:
         "missing": list(dict.fromkeys(missing)),
         "scale": asdict(scale),
         "load_before": [round(value, 2) for value in load],
-        "versions": _versions(),
+        "versions": versions(),
     }
 
 
@@ -161,8 +161,8 @@ def _ratio(found: Measured, above: str, below: str | None) -> float | None:
     return round(found[above] / (found[below] if below else 1), 3)
 
 
-def _versions() -> Json:
-    names = ("sqlalchemy", "psycopg", "tiktoken", "pydantic")
+def versions() -> Json:
+    names = ("sqlalchemy", "psycopg", "tiktoken", "pydantic", "celery")
     return {
         "python": python_version(), "platform": platform(), "processors": os.cpu_count(), "compiler": COMPILER,
         "sqlite": sqlite3.sqlite_version, **{name: version(name) for name in names},

@@ -2,13 +2,17 @@
 one backward pass over the newest messages."""
 
 import json
+import sqlite3
 import time
 from collections.abc import Sequence
 from typing import Any
 
+import psycopg
 import sqlalchemy as sa
 import tiktoken
 from sqlalchemy import event
+
+from benchmarks.driving import libpq
 
 Json = Any
 
@@ -38,7 +42,7 @@ class PlainStore:
 
     def append_single(self, events: Sequence[Json]) -> float:
         """Rows per second, one transaction each."""
-        rows = [self._row(one) for one in events]
+        rows = [self.row(one) for one in events]
         begun = time.perf_counter()
         for row in rows:
             with self.engine.begin() as connection:
@@ -49,12 +53,12 @@ class PlainStore:
         """Rows per second, so many in each transaction."""
         begun = time.perf_counter()
         for at in range(0, len(events), size):
-            rows = [self._row(one) for one in events[at : at + size]]
+            rows = [self.row(one) for one in events[at : at + size]]
             with self.engine.begin() as connection:
                 connection.execute(_events.insert(), rows)
         return len(events) / (time.perf_counter() - begun)
 
-    def _row(self, one: Json) -> Json:
+    def row(self, one: Json) -> Json:
         self._version += 1
         return {
             "session": "s-1", "version": self._version, "event_id": one["event_id"], "kind": one["kind"],
@@ -64,6 +68,37 @@ class PlainStore:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+class DriverStore:
+    """The same table through the bare driver: what no library of ours or of others stands before."""
+
+    def __init__(self, url: str) -> None:
+        plain = PlainStore(url)
+        plain.close()
+        self._row = plain.row
+        columns = [column.name for column in _events.columns]
+        if url.startswith("sqlite"):
+            self.connection: Any = sqlite3.connect(str(sa.make_url(url).database), isolation_level=None)
+            _pragmas(self.connection, None)
+            marks, self._begin = [f":{name}" for name in columns], "BEGIN IMMEDIATE"
+        else:
+            self.connection = psycopg.connect(libpq(url), autocommit=True)
+            marks, self._begin = [f"%({name})s" for name in columns], "BEGIN"
+        self._insert = f"INSERT INTO plain_events ({', '.join(columns)}) VALUES ({', '.join(marks)})"
+
+    def append(self, events: Sequence[Json], size: int) -> float:
+        """Rows per second, so many in each transaction."""
+        rows, cursor = [self._row(one) for one in events], self.connection.cursor()
+        begun = time.perf_counter()
+        for at in range(0, len(rows), size):
+            cursor.execute(self._begin)
+            cursor.executemany(self._insert, rows[at : at + size])
+            cursor.execute("COMMIT")
+        return len(rows) / (time.perf_counter() - begun)
+
+    def close(self) -> None:
+        self.connection.close()
 
 
 def _pragmas(connection: Json, _record: Json) -> None:

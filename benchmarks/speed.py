@@ -2,11 +2,12 @@
 
 import gc
 import json
+import math
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,7 +18,7 @@ from sqlalchemy import make_url
 
 from benchmarks import peers
 from benchmarks.driving import TENANT, System, postgres_database, postgres_server, prepare
-from benchmarks.limits import PlainStore
+from benchmarks.limits import DriverStore, PlainStore
 from benchmarks.workload import history, records, texts
 from domain.events import Event, read_payload
 from domain.state import fold
@@ -38,11 +39,13 @@ class Scale:
     appends: int = 2_000
     batched: int = 10_000
     compiles: int = 20
+    trips: int = 200
     lengths: tuple[int, ...] = (100, 1_000, 10_000)
     text_bytes: int = 4_000_000
+    peers: bool = True
 
 
-QUICK = Scale(runs=3, appends=300, batched=2_000, compiles=5, lengths=(100, 1_000), text_bytes=500_000)
+QUICK = Scale(runs=3, appends=300, batched=2_000, compiles=5, trips=30, lengths=(100, 1_000), text_bytes=500_000)
 
 Measured = dict[str, float]
 """Figures by name. Rates are per second, times in milliseconds."""
@@ -104,13 +107,14 @@ PEERS = {"sqlite": ("eventsourcing", "eventsourcing_normal"), "postgres": ("even
 
 
 def append(store: str, scale: Scale, missing: list[str]) -> Measured:
-    """Events per second: one per call and a hundred, ours, plain Core's and the peer's, taken in turns."""
+    """Events per second, one per call and a hundred: ours, the bare driver's, Core's and the peer's, taken in turns."""
     found: dict[str, list[float]] = {}
-    with_peer = True
+    with_peer = scale.peers
     for run in range(scale.runs):
         for name, count, size in (("one", scale.appends, 1), ("hundred", scale.batched, 100)):
             given = events(count, seed=run + 1)
             found.setdefault(f"ours_{name}", []).append(_append_ours(store, given, size))
+            found.setdefault(f"driver_{name}", []).append(_append_driver(store, given, size))
             found.setdefault(f"core_{name}", []).append(_append_core(store, given, size))
             try:
                 for peer in PEERS[store] if with_peer else ():
@@ -139,6 +143,11 @@ def _append_core(store: str, given: list[Json], size: int) -> float:
             return plain.append_single(given) if size == 1 else plain.append_batches(given, size)
         finally:
             plain.close()
+
+
+def _append_driver(store: str, given: list[Json], size: int) -> float:
+    with fresh_url(store) as url, closing(DriverStore(url)) as bare:
+        return bare.append(given, size)
 
 
 def _append_peer(store: str, given: list[Json], size: int, *, normal: bool) -> float:
@@ -244,18 +253,26 @@ def hostile_text() -> Measured:
 # --- storage ----------------------------------------------------------------------------------------------------------
 
 
-def storage(scale: Scale) -> Measured:
+def storage(scale: Scale, store: str = "sqlite") -> Measured:
     """Bytes in the store for each byte appended, one in ten turns compiled: 4 events to a turn."""
     given = events(scale.batched)
     appended = sum(len(json.dumps(event, ensure_ascii=False).encode()) for event in given)
-    with fresh_system("sqlite") as system:
+    with fresh_system(store) as system:
+        empty = _bytes(system)
         for at in range(0, len(given), 40):
             system.engine.append(TENANT, SESSION, given[at : at + 40])
             catch_up(system)
             system.request(SESSION, "openai", 8_000)
-        with system.database.read(TENANT) as unit:
-            pages = [
-                unit.connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "page_size")
-            ]
-        whole = pages[0] * pages[1]
+        whole = _bytes(system) - (0 if store == "sqlite" else empty)
     return {"appended": float(appended), "stored": float(whole), "prompts": float(len(given) // 40)}
+
+
+def _bytes(system: System) -> int:
+    """Of the whole database; PostgreSQL's holds catalogues of its own from the beginning."""
+    asked = {
+        "sqlite": ("PRAGMA page_count", "PRAGMA page_size"),
+        "postgresql": ("SELECT pg_database_size(current_database())",),
+    }
+    with system.database.read(TENANT) as unit:
+        found = [unit.connection.exec_driver_sql(one).scalar_one() for one in asked[system.database.dialect]]
+    return math.prod(found)
