@@ -167,6 +167,7 @@ class Job(BaseModel):
     error: JobError | None
     created_at: Time
     finished_at: Time | None
+    request_id: str | None = Field(description="of the request that asked for it; the workers' log lines have it too")
 
 
 class PromptInfo(BaseModel):

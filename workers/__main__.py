@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from domain.errors import InvalidRequest, PromptctxError
-from workers import assembly, telemetry
+from workers import assembly, metrics, telemetry
 from workers.access import commands as access
 from workers.access import refuse_open_door
 from workers.clock import SystemClock
@@ -126,6 +126,9 @@ def worker(settings: Settings, asked: argparse.Namespace) -> int:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
     assembly.settle_in(engine)
+    if settings.metrics_port is not None:
+        port = metrics.serve(settings.host, settings.metrics_port, engine.health)
+        print(f"promptctx: metrics on port {port}", flush=True)
     print("promptctx: working", flush=True)
     stop.wait()
     assembly.close(engine)

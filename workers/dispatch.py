@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import structlog
 
 from domain.errors import PromptctxError
+from workers import telemetry
 from workers.engine import sweeping
 from workers.engine.deps import Deps
 from workers.store.work import KINDS
@@ -242,4 +243,4 @@ class Bell:
                 self._send(ring)
             except Exception as error:
                 self._until = time.monotonic() + self._quiet
-                logger.warning("the broker was not reached; work waits for the sweeper", reason=str(error))
+                logger.warning("the broker was not reached; work waits for the sweeper", reason=telemetry.told(error))

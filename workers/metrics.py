@@ -5,14 +5,17 @@ of a Celery worker do, PROMETHEUS_MULTIPROC_DIR names a folder that they share.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from domain.errors import InvalidRequest
+
 Json = Mapping[str, Any]
+Health = Callable[[], Json]
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 TOKENS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
@@ -54,16 +57,37 @@ _GAUGES = {
 
 
 class _Waiting:
-    def __init__(self, health: Json) -> None:
+    def __init__(self, health: Health) -> None:
         self._health = health
 
+    def describe(self) -> Any:
+        """Nothing is asked of the store before somebody reads."""
+        return ()
+
     def collect(self) -> Any:
+        health = self._health()
         for name, (metric, about) in _GAUGES.items():
-            yield GaugeMetricFamily(metric, about, value=float(self._health[name]))
+            yield GaugeMetricFamily(metric, about, value=float(health[name]))
 
 
 def render(health: Json) -> bytes:
     """The page that Prometheus reads."""
+    return generate_latest(_registry(lambda: health))
+
+
+def serve(host: str, port: int, health: Health) -> int:
+    """Serve the page from a thread of this process, for workers; the port, which 0 leaves to the system."""
+    try:
+        server, _ = start_http_server(port, host, _registry(health))
+    except OSError as error:
+        raise InvalidRequest(
+            f"Port {port} of {host} cannot be used for metrics ({error.strerror}): choose another with"
+            " PROMPTCTX_METRICS_PORT, one for each worker of a host."
+        ) from None
+    return int(server.server_port)
+
+
+def _registry(health: Health) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(_Waiting(health))
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
@@ -71,4 +95,4 @@ def render(health: Json) -> bytes:
     else:
         for one in (_compiles, _seconds, _tokens, _trims, _rolled_back, _collapses):
             registry.register(one)
-    return generate_latest(registry)
+    return registry

@@ -97,6 +97,8 @@ class Settings(BaseSettings):
     root_key: SecretStr | None = Field(None, min_length=32)
     # Seconds that work may wait until the server says that it is not ready.
     ready_backlog_seconds: float = Field(300.0, gt=0)
+    # Where a worker process serves its metrics; none of them does without it, and 0 takes any free port.
+    metrics_port: int | None = Field(None, ge=0, le=65535)
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
 
     default_model: str = "gpt-4o"

@@ -12,11 +12,12 @@ import structlog
 from celery import signals
 
 from domain.errors import PromptctxError
+from workers import metrics, telemetry
 from workers.app import app, dead_letters, queue_name
 from workers.assembly import build, settle_in
 from workers.dispatch import Sweeper, sweepers
 from workers.engine import Engine, sweeping
-from workers.settings import load_settings
+from workers.settings import Settings, load_settings
 from workers.store.work import KINDS
 
 logger = structlog.get_logger(__name__)
@@ -109,6 +110,18 @@ def _worker_ready(sender: Any, **told: Any) -> None:
         _start_sweepers()
     if str(app.conf.broker_url).startswith("amqp"):
         _declare_dead_letters()
+    _serve_metrics(load_settings())
+
+
+def _serve_metrics(settings: Settings) -> None:
+    """From the parent, which tells of its children too if they share a folder (PROMETHEUS_MULTIPROC_DIR)."""
+    if settings.metrics_port is None:
+        return
+    try:
+        port = metrics.serve(settings.host, settings.metrics_port, engine().health)
+        logger.info("metrics are served", port=port)
+    except PromptctxError as error:
+        logger.warning("metrics are not served", reason=error.message)
 
 
 def _declare_dead_letters() -> None:
@@ -117,7 +130,7 @@ def _declare_dead_letters() -> None:
             bound: Any = dead_letters(load_settings())(connection)
             bound.declare()
     except Exception as error:
-        logger.warning("the queue of dead letters could not be declared", reason=str(error))
+        logger.warning("the queue of dead letters could not be declared", reason=telemetry.told(error))
 
 
 signals.worker_process_init.connect(_child_begins)

@@ -38,7 +38,7 @@ def without_messages(logger: object, name: str, line: Line) -> Line:
     given = line.pop("exc_info", None)
     error = sys.exc_info()[1] if given is True else given
     if isinstance(error, BaseException):
-        line["error"] = " < ".join(map(_told, _causes(error)))
+        line["error"] = " < ".join(map(told, _causes(error)))
     return line
 
 
@@ -51,10 +51,11 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
 
 
-def _told(error: BaseException) -> str:
-    told = f"{type(error).__module__}.{type(error).__qualname__}"
+def told(error: BaseException) -> str:
+    """What may be kept of an error: its type and the last places, never its message, which may quote a payload."""
+    kind = f"{type(error).__module__}.{type(error).__qualname__}"
     if isinstance(error, PromptctxError):
-        told += f"[{error.code}]"
+        kind += f"[{error.code}]"
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     places = ", ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames)
-    return f"{told} at {places}" if places else told
+    return f"{kind} at {places}" if places else kind

@@ -153,6 +153,7 @@ class JobState:
     error: Mapping[str, Any] | None = None
     created_at: str | None = None
     finished_at: str | None = None
+    request_id: str | None = None
     answer: Mapping[str, Any] | None = None
 
 

@@ -5,13 +5,15 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import pytest
 import structlog
 from starlette.testclient import TestClient
 from store_histories import drain, event, said
 
+from domain.errors import InvalidRequest
 from web.app import create_app
-from workers import telemetry
+from workers import metrics, telemetry
 from workers.engine import Deps, Engine, compile, folding
 from workers.settings import Settings
 from workers.store import Database, migrate
@@ -62,14 +64,22 @@ def test_no_payload_gets_into_a_log_line(
     client.post("/v1/sessions/s/events", content=f'{{"kind": "user.input", "payload": {{"content": {SECRET}')
     client.post("/v1/sessions/s/events", json={"kind": "user.input", "payload": {"content": SECRET, SECRET: 1}})
     monkeypatch.setattr(compile, "compile_prompt", fails)
-    client.post("/v1/sessions/s/prompts", json={"budget": 2000, "query": SECRET})
+    asked = client.post("/v1/sessions/s/prompts", json={"budget": 2000, "query": SECRET})
     drain(embedded)
+    job = client.get(f"/v1/jobs/{asked.json()['id']}").json()
+    assert (job["status"], job["error"]["code"]) == ("failed", "internal_error")
+    assert job["request_id"] == asked.headers["X-Request-Id"] == job["error"]["details"]["request_id"]
+    assert SECRET not in str(job)
     monkeypatch.setattr(folding, "changes", fails)
     embedded.append("default", "s", [said(SECRET)])
     drain(embedded)
     monkeypatch.setattr(embedded, "events", fails)
     assert client.get("/v1/sessions/s/events").status_code == 500
     written = capsys.readouterr().err
+    work = client.get("/v1/work").json()
+    (parked,) = work["streams"]
+    assert parked["reason"].startswith("user.input cannot be folded: builtins.ValueError at ")
+    assert SECRET not in str(work), "what stopped it is told without what it failed at"
     assert "compile failed" in written
     assert "parked" in written
     assert "request failed" in written
@@ -94,6 +104,17 @@ def test_metrics_tell_of_compiles_and_of_what_waits(client: TestClient, embedded
     assert 'promptctx_prompt_tokens_count{zone="anchor_business"}' in after
     labels = set(re.findall(r'(\w+)="', client.get("/metrics").text))
     assert labels <= {"outcome", "zone", "le"}, "nobody's name is a label"
+
+
+def test_a_worker_serves_its_metrics_on_a_port_of_its_own(embedded: Engine) -> None:
+    embedded.append("default", "s", [said("hello"), said("world")])
+    port = metrics.serve("127.0.0.1", 0, embedded.health)
+    page = httpx2.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+    assert "promptctx_projection_lag_events 2.0" in page
+    assert "promptctx_compile_seconds_bucket" in page
+    with pytest.raises(InvalidRequest, match="PROMPTCTX_METRICS_PORT"):
+        metrics.serve("127.0.0.1", port, embedded.health)
+    drain(embedded)
 
 
 def numbers(client: TestClient) -> dict[str, float]:

@@ -168,7 +168,7 @@ def test_f21_what_fails_comes_back_after_a_pause_and_says_why(
     assert project.project(engine.deps, tenant, stream) is Outcome.IDLE
     seen = status(database, tenant, stream)
     assert (seen["attempts"], seen["parked"]) == (1, False)
-    assert "fault at project.read" in str(seen["last_error"])
+    assert "workers.faults.Fault at " in str(seen["last_error"])
     assert project.project(engine.deps, tenant, stream) is Outcome.IDLE, "it is in its pause"
     change(database, tenant, "due_at = 1")
     drain(engine)
@@ -209,7 +209,7 @@ def test_f71_parked_work_is_shown_with_its_error_and_taken_up_again(
     seen = engine.backlog(tenant)
     assert (seen["parked"], seen["open"]) == (1, 0)
     assert (seen["streams"][0]["stream"], seen["streams"][0]["kind"]) == ("session/bad", "project")
-    assert "fault at project.read" in seen["streams"][0]["reason"]
+    assert "workers.faults.Fault at " in seen["streams"][0]["reason"]
     engine.append(tenant, "bad", [said("c")])
     drain(engine)
     assert engine.backlog(tenant)["parked"] == 1, "an append does not take it up"

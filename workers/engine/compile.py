@@ -14,7 +14,7 @@ from domain.errors import PromptctxError, StoreUnavailable, Timeout
 from domain.requests import parse_request
 from domain.snapshots import Layout, Prompt
 from domain.windows import Shallow
-from workers import faults, metrics
+from workers import faults, metrics, telemetry
 from workers.engine import contexts, dumping, recalling, requests
 from workers.engine.audit import write_audit
 from workers.engine.contexts import Loaded, Pins, Reach
@@ -128,7 +128,8 @@ def _run_once(deps: Deps, claimed: Claim, job: JobRow, *, last: bool) -> Outcome
             error = _told(failed)
         except Exception as failed:
             logger.exception("compile failed")
-            error = {"code": "internal_error", "message": f"{type(failed).__name__}: {failed}", "details": {}}
+            message = f"The compile failed where it should not: {telemetry.told(failed)}."
+            error = {"code": "internal_error", "message": message, "details": {}}
         try:
             outcome = _store(deps, claimed, job, answer, compiled, error, last=last)
         except _ErasedMeanwhile:

@@ -6,6 +6,7 @@ from typing import Any
 import structlog
 
 from domain.errors import SnapshotRedacted
+from workers import telemetry
 from workers.engine.deps import Deps
 from workers.engine.prompts import find, prompt
 from workers.store import snapshots, streams
@@ -39,7 +40,7 @@ def keep_file(deps: Deps, tenant: str, prompt_id: str) -> None:
     except SnapshotRedacted:
         return
     except Exception as error:
-        logger.warning("dump failed", prompt=prompt_id, error=f"{type(error).__name__}: {error}")
+        logger.warning("dump failed", prompt=prompt_id, error=telemetry.told(error))
 
 
 def forget_files(deps: Deps, tenant: str, erased: Iterable[str]) -> None:
@@ -51,7 +52,7 @@ def forget_files(deps: Deps, tenant: str, erased: Iterable[str]) -> None:
             _, session, version = _place(deps, tenant, prompt_id)
             deps.dumps.forget(tenant, session, version)
         except Exception as error:
-            logger.error("dump of an erased prompt is still there", prompt=prompt_id, error=str(error))
+            logger.error("dump of an erased prompt is still there", prompt=prompt_id, error=telemetry.told(error))
 
 
 def _place(deps: Deps, tenant: str, prompt_id: str) -> tuple[bool, str, int]:

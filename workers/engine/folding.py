@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from domain.events import Event
 from domain.state import ContextState, changes
+from workers import telemetry
 from workers.engine.leases import Parked
 from workers.store.models import Dirty
 
@@ -15,7 +16,7 @@ def fold_into(state: ContextState, events: Iterable[Event]) -> set[Dirty]:
         try:
             found = changes(state, event)
         except Exception as error:
-            raise Parked(f"{event.kind} cannot be folded: {type(error).__name__}: {error}", event.seq) from error
+            raise Parked(f"{event.kind} cannot be folded: {telemetry.told(error)}", event.seq) from error
         state.apply(found)
         dirty.update((table, key) for table, key, _ in found)
     return dirty

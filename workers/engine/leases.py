@@ -7,6 +7,7 @@ from typing import Any
 import structlog
 
 from domain.errors import StoreUnavailable
+from workers import telemetry
 from workers.engine.deps import Deps
 from workers.store import Unit, work
 from workers.store.work import Claim
@@ -47,16 +48,16 @@ def under(deps: Deps, claimed: Claim, body: Callable[[Deps, Claim], Outcome]) ->
     except Fenced:
         logger.info("lease lost", stream=claimed.stream, kind=claimed.kind)
     except Parked as parked:
-        # Why stands in the work row: the sentence may repeat what an event says, and no log line may.
-        logger.warning("parked", stream=claimed.stream, kind=claimed.kind, seq=parked.seq)
+        logger.warning("parked", stream=claimed.stream, kind=claimed.kind, seq=parked.seq, reason=str(parked))
         _record(deps, claimed, {"message": str(parked), "seq": parked.seq}, park=True)
     except StoreUnavailable:
         # Nothing can be recorded now; the lease ends by itself.
         raise
     except Exception as error:
         logger.exception("work failed", stream=claimed.stream, kind=claimed.kind)
-        told = {"message": f"{type(error).__name__}: {error}", "seq": None}
-        _record(deps, claimed, told, park=claimed.attempts >= work.MAX_ATTEMPTS)
+        _record(
+            deps, claimed, {"message": telemetry.told(error), "seq": None}, park=claimed.attempts >= work.MAX_ATTEMPTS
+        )
     return Outcome.IDLE
 
 

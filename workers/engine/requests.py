@@ -187,7 +187,15 @@ def shown(row: JobRow, session: str) -> Json:
         "session": session,
         "status": row.status,
         "prompt": row.prompt,
-        "error": row.error,
+        "error": _error(row),
         "created_at": format_time(row.created_at),
         "finished_at": format_time(row.finished_at),
+        "request_id": row.request_id,
     }
+
+
+def _error(row: JobRow) -> Json | None:
+    """With the id under which the log of whoever compiled says more."""
+    if row.error is None or row.request_id is None:
+        return row.error
+    return {**row.error, "details": {**row.error["details"], "request_id": row.request_id}}
