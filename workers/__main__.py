@@ -92,7 +92,11 @@ def _serve_many(settings: Settings, port: int, processes: int) -> int:
 
 
 def _served(settings: Settings) -> dict[str, Any]:
-    return {"log_level": settings.log_level.lower(), "access_log": False, "timeout_graceful_shutdown": 5}
+    return {
+        "log_level": settings.log_level.lower(), "access_log": False, "timeout_graceful_shutdown": 5,
+        # Longer than clients keep an idle connection: the side that is asked must not be the one that hangs up.
+        "timeout_keep_alive": 75,
+    }  # fmt: skip
 
 
 def _listening(settings: Settings, port: int, backlog: int) -> socket.socket:

@@ -22,12 +22,13 @@ def load_text(report: Json) -> str:
 
 
 def load_parts(report: Json) -> dict[str, str]:
+    """A part for each deployment, so that one run may write one of them."""
     plan = report["plan"]
     about = (
         f"{plan['sessions']} sessions, {plan['seconds']:g} s, {plan['think']:g} s between two requests of one; "
         f"{surroundings(report)}."
     )
-    return {"load": "\n\n".join([about, *(_load_of(one) for one in report["deployments"])])}
+    return {f"load {one['store']}": f"{about}\n\n{_load_of(one)}" for one in report["deployments"]}
 
 
 def surroundings(report: Json) -> str:

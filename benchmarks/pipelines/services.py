@@ -34,6 +34,7 @@ class Missing(Exception):
 class Deployment:
     """A server that answers at `url`, and the processes that it is made of, by role."""
 
+    store: str
     name: str
     url: str
     processes: dict[str, "subprocess.Popen[str]"]
@@ -51,7 +52,7 @@ def embedded() -> Iterator[Deployment]:
         }  # fmt: skip
         server = Process("server", ("up", "--port", "0"), environment, folder)
         stack.callback(server.stop)
-        yield Deployment("sqlite, thread", server.address(), {"server": server.popen}, environment, folder)
+        yield Deployment("sqlite", "sqlite, thread", server.address(), {"server": server.popen}, environment, folder)
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def distributed(broker: str = REDIS, workers: int = 2) -> Iterator[Deployment]:
             begun[f"worker-{number}"] = stack.enter_context(worker(environment, folder, f"worker-{number}"))
         name = f"postgresql, celery on {broker.partition(':')[0]}"
         processes = {role: process.popen for role, process in begun.items()}
-        yield Deployment(name, web.address(), processes, environment, folder)
+        yield Deployment("postgresql", name, web.address(), processes, environment, folder)
 
 
 @contextmanager
