@@ -157,7 +157,7 @@ def tool_state(facts: Facts) -> Iterator[SlotItem]:
         if not row.secret
     ]  # fmt: skip
     tools = (_tool(row, facts.words) for _, row in sorted(facts.session.tables["tools"].items()))
-    calls = (_recent(row, facts) for row in recent)
+    calls = (_recent(rows, facts) for rows in _alike(recent))
     yield from (item for item in chain.from_iterable(zip_longest(tools, calls)) if item is not None)
     yield from environment
 
@@ -169,14 +169,24 @@ def _tool(row: Any, words: Wording) -> SlotItem:
     return SlotItem("tool_state", row.name, text, (0, row.name), (row.event_id,), ranked="tool")
 
 
-def _recent(row: RecentCall, facts: Facts) -> SlotItem:
-    words = facts.words
-    said = words.recent.format(tool=inline(row.tool), status=words.statuses[row.status], text=inline(row.preview))
+def _alike(calls: Sequence[RecentCall]) -> Iterable[list[RecentCall]]:
+    """Calls that read the same are one line: what it tells is told once."""
+    found: dict[tuple[str, str, str], list[RecentCall]] = {}
+    for row in calls:
+        found.setdefault((row.tool, row.status, row.preview), []).append(row)
+    return found.values()
+
+
+def _recent(rows: Sequence[RecentCall], facts: Facts) -> SlotItem:
+    """One line for calls that read the same, with the time of the newest."""
+    words, row = facts.words, rows[0]
+    tool = inline(row.tool) if len(rows) == 1 else f"{inline(row.tool)} ×{len(rows)}"
+    said = words.recent.format(tool=tool, status=words.statuses[row.status], text=inline(row.preview))
     zone = getattr(facts.session.one("session"), "time_zone", None)
     when = "" if facts.classic else words.as_of.format(time=clock_time(_seen_at(row), facts.as_of, zone))
     return SlotItem(
-        "tool_state", f"call:{row.seq}", when + said, (2, row.seq), (row.event_id,), row.recorded_at, ranked="call",
-        volatile=True,
+        "tool_state", f"call:{row.seq}", when + said, (2, row.seq), tuple(one.event_id for one in rows),
+        row.recorded_at, ranked="call", volatile=True,
     )  # fmt: skip
 
 

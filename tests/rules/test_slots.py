@@ -220,6 +220,21 @@ def test_how_a_call_ended_is_told(status: str, word: str) -> None:
     assert shown(log, locale="zh", preset="classic")[-1] == f"近期调用 look_up [{word}]: so it went"
 
 
+def test_calls_that_read_the_same_are_one_line_with_their_number_and_the_newest_time() -> None:
+    log = Log()
+    for number, said in enumerate(["(no output)", "three files", "(no output)", "(no output)"]):
+        log.assistant("", tool_calls=[{"id": f"c{number}", "name": "bash", "arguments": {"n": number}}])
+        log.answer(f"c{number}", said)
+    assert shown(log) == [
+        "as of 08:00 recent call bash [ok]: three files", "as of 08:00 recent call bash ×3 [ok]: (no output)",
+    ]  # fmt: skip
+    assert shown(log, locale="zh", preset="classic")[-1] == "近期调用 bash ×3 [成功]: (no output)"
+    log.user("hello")
+    slot = compiled(log, mode="react").report["slots"]["tool_state"]
+    [line] = [item for item in slot["items"] if "×3" in item["text"]]
+    assert len(line["events"]) == 3, "each call is accounted for"
+
+
 def test_times_are_shown_in_the_sessions_zone_with_the_date_on_another_day() -> None:
     log = Log()
     log.add("session.started", time_zone="Asia/Shanghai")
