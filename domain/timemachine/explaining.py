@@ -24,6 +24,10 @@ UNSEEN = {
     "profile.unset": "it takes back a profile field and is not shown",
     "memory.retracted": "it takes back a memory and is not shown",
 }
+BECAUSE = {
+    "policy": "a rule of the trim policy made room with it",
+    "superseded": "a newer answer to the same call stands in its place",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,8 @@ def _kept(fate: Fate, where: Sequence[Json], side: Side) -> Verdict:
     after = entry.get("after", 0)
     verb = "summarized into" if fate.disposition == "summarized" else "referenced as"
     more, kept_by, hint = _unit(fate, side)
-    sentence = f"it was {verb} {after} tokens of {fate.tokens}, because of {fate.reason}; whole it {hint}"
+    because = BECAUSE.get(fate.reason, f"because of {fate.reason}")
+    sentence = f"it was {verb} {after} tokens of {fate.tokens}, {because}; whole it {hint}"
     return Verdict(fate.disposition, fate.reason, sentence, {**numbers, **more}, where, kept_by)
 
 
@@ -145,7 +150,8 @@ def _unit(fate: Fate, side: Side) -> _Hint:
     numbers = {"tokens": fate.tokens, "needs": more, "free": free, "budget": report["budget"], "units": len(left_out)}
     if "events" not in entry:
         numbers["range"] = [entry["from_seq"], entry["to_seq"]]
-    return numbers, {"budget": budget}, f"needs {budget - report['budget']} more tokens"
+    told = f"{BECAUSE[fate.reason]}; " if fate.disposition == "dropped" and fate.reason in BECAUSE else ""
+    return numbers, {"budget": budget}, f"{told}needs {budget - report['budget']} more tokens"
 
 
 def _scaled(tokens: int, report: Mapping[str, Any]) -> int:
