@@ -19,9 +19,6 @@ from domain.trimming import Arrangement
 from domain.windows import Unit
 from domain.wording import Wording
 
-VOLATILE = frozenset({"planner", "task_memory", "recall"})
-"""Slots of which every item is volatile: their placeholder stands where the items will."""
-
 Line = tuple[str, tuple[str, ...]]
 """A line of text and the events it came from."""
 
@@ -61,7 +58,7 @@ def _sections(fills: Sequence[SlotFill], mode: Mode, words: Wording) -> tuple[li
             here = [item for item in shown if mode.place(fill.slot, volatile=item.volatile) == place]
             if here:
                 lines = _item_lines(here)
-            elif fill.placeholder and place == mode.place(fill.slot, volatile=fill.slot in VOLATILE):
+            elif fill.placeholder and place == mode.placeholder_place(fill.slot):
                 lines = [(f"- {words.none}", ())]
             else:
                 continue

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from domain.modes import SLOTS, Mode, SlotSpec
-from domain.requests import CompileRequest, SlotName
+from domain.modes import SLOTS, STABLE, Mode, SlotSpec
+from domain.requests import CompileRequest, Place, SlotName
 from domain.rows import SessionInfo
 from domain.slots import Facts, SlotItem, refusal
 from domain.text import head_within
@@ -74,19 +74,16 @@ Offers = Callable[[SlotName], Sequence[SlotItem]]
 
 
 def fill_slots(
-    facts: Facts, mode: Mode, allowance: int, headers: int, count: Callable[[str], int], offers: Offers
+    facts: Facts, mode: Mode, allowance: int | None, headers: int, count: Callable[[str], int], offers: Offers
 ) -> list[SlotFill]:
     """Fills the slots of a mode by rank within their budgets, lends what is left over, and keeps all of them together
-    within `allowance` tokens; `headers` is what opening a slot costs. `block` constraints lie outside of it all."""
+    within the global budget and `allowance` tokens, if any; `headers` is what opening a slot costs. `block` constraints
+    lie outside of it all."""
     fills = [_fill(spec, offers(spec.slot), facts, count) for spec in _with_constraints(mode)]
     if mode.lending:
         fills = _lend(fills)
-    room = min(mode.global_slot_budget, allowance)
-    while _cost(fills, headers) > room and (fewer := _without_last(fills)):
-        fills = fewer
-    if _cost(fills, headers) > room:
-        fills = [replace(fill, placeholder=False) for fill in fills]
-    return fills
+    fills = _Part(mode, None, headers).within(fills, mode.global_slot_budget)
+    return fills if allowance is None else _within(fills, mode, allowance, headers)
 
 
 def _with_constraints(mode: Mode) -> Sequence[SlotSpec]:
@@ -155,20 +152,61 @@ def _lend(fills: list[SlotFill]) -> list[SlotFill]:
     return [lent[fill.slot] for fill in fills]
 
 
-def _cost(fills: Sequence[SlotFill], headers: int) -> int:
-    # A section opened by `block` constraints alone is part of the floor, not of the slots.
-    opened = [fill for fill in fills if fill.used or fill.placeholder]
-    return sum(fill.used for fill in opened) + headers * len(opened)
+def _within(fills: Sequence[SlotFill], mode: Mode, room: int, headers: int) -> list[SlotFill]:
+    """The fills within `room` tokens. Prefix and tail lose items apart: what stands at the tail changes every turn, and
+    must not push in and out of the prefix what a provider's cache should find there again."""
+    volatile = [spec for spec in mode.slots if spec.slot not in STABLE]
+    behind = [spec for spec in volatile if mode.place(spec.slot, volatile=True) == "tail"]
+    wanted = sum(spec.token_budget + headers for spec in behind)
+    rules = [fill for fill in fills if fill.slot == "constraints"]
+    prefix, tail = _Part(mode, "prefix", headers), _Part(mode, "tail", headers)
+    # `warn` rules are the last to go.
+    ahead = max(room - min(room // 2, wanted), min(room, prefix.cost(rules)))
+    rest = room - min(ahead, prefix.cost(fills))
+    return tail.within(prefix.within(fills, ahead), rest)
 
 
-def _without_last(fills: Sequence[SlotFill]) -> list[SlotFill] | None:
-    """The fills without the last item of the lowest-priority slot that has one; None when nothing is left to lose."""
-    for slot in reversed(SLOTS):
-        for place, fill in enumerate(fills):
-            shown = [at for at, one in enumerate(fill.placed) if one.reason is None and not one.item.protected]
-            if fill.slot != slot or not shown:
-                continue
-            placed = list(fill.placed)
-            placed[shown[-1]] = replace(placed[shown[-1]], reason="global_budget")
-            return [*fills[:place], replace(fill, placed=tuple(placed)), *fills[place + 1 :]]
-    return None
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Those items of the slots that stand in one place, or all of them."""
+
+    mode: Mode
+    place: Place | None
+    headers: int
+
+    def within(self, fills: Sequence[SlotFill], room: int) -> list[SlotFill]:
+        kept = list(fills)
+        while self.cost(kept) > room and (fewer := self._without_last(kept)):
+            kept = fewer
+        if self.cost(kept) > room:
+            kept = [replace(fill, placeholder=fill.placeholder and not self._opens(fill)) for fill in kept]
+        return kept
+
+    def cost(self, fills: Sequence[SlotFill]) -> int:
+        # A section opened by `block` constraints alone is part of the floor, not of the slots.
+        used = [sum(fill.placed[at].tokens for at in self._shown(fill)) for fill in fills]
+        opened = sum(bool(spent) or self._opens(fill) for fill, spent in zip(fills, used, strict=True))
+        return sum(used) + self.headers * opened
+
+    def _opens(self, fill: SlotFill) -> bool:
+        return fill.placeholder and self.place in (None, self.mode.placeholder_place(fill.slot))
+
+    def _shown(self, fill: SlotFill) -> list[int]:
+        return [
+            at
+            for at, one in enumerate(fill.placed)
+            if one.reason is None
+            and not one.item.protected
+            and self.place in (None, self.mode.place(fill.slot, volatile=one.item.volatile))
+        ]
+
+    def _without_last(self, fills: Sequence[SlotFill]) -> list[SlotFill] | None:
+        """The fills without the last item of the lowest-priority slot that has one; None when nothing is left."""
+        for slot in reversed(SLOTS):
+            for at, fill in enumerate(fills):
+                shown = self._shown(fill) if fill.slot == slot else []
+                if shown:
+                    placed = list(fill.placed)
+                    placed[shown[-1]] = replace(placed[shown[-1]], reason="global_budget")
+                    return [*fills[:at], replace(fill, placed=tuple(placed)), *fills[at + 1 :]]
+        return None

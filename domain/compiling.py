@@ -209,8 +209,7 @@ def _everything(desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None, pa
     protected = protect(units, desk.context.session, {}, NEWEST, count, plan.words)
     if protected is None:
         return None
-    allowed = plan.mode.global_slot_budget
-    fills = fill_slots(desk.facts, plan.mode, allowed, _header_tokens(desk), count.text, _offers(desk, frozen))
+    fills = fill_slots(desk.facts, plan.mode, None, _header_tokens(desk), count.text, _offers(desk, frozen))
     around = _framed(desk, fills, _reinforced(desk))
     free = tuple(unit for unit in units if unit.seq not in protected.seqs and not unit.orphan)
     messages = _arranged(desk, around, protected, Arrangement(free, (), (), Layout()))
@@ -227,8 +226,11 @@ def _laid_out(desk: _Desk, floor: Mapping[str, int], frozen: Frozen | None, *, m
         protected = protect(units, desk.context.session, floor, plan.limit + seams, count, plan.words)
         if protected is None:
             continue
-        spare = plan.limit - sum(floor.values()) - sum(unit.tokens for unit in protected.units)
-        allowance = max(0, int(spare * (1 - plan.mode.window_share)) - TAIL_RESERVE)
+        left = plan.limit - sum(floor.values())
+        spare = left - sum(unit.tokens for unit in protected.units)
+        # The newest directive must not change the slots' share, unless it leaves hardly more than that to the window.
+        share = plan.mode.window_share
+        allowance = max(0, min(int(left * (1 - share)), int(spare * (1 - share / 2))) - TAIL_RESERVE)
         for allowed in (allowance, 0) if memory else (0,):
             fills = fill_slots(desk.facts, plan.mode, allowed, _header_tokens(desk), count.text, _offers(desk, frozen))
             around, room = _frame_that_fits(desk, fills, protected)

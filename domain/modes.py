@@ -15,6 +15,12 @@ from domain.requests import CompileRequest, Place, SlotName
 SLOTS: tuple[SlotName, ...] = ("constraints", "planner", "task_memory", "tool_state", "profile", "recall")
 """The six slots by priority: when room is short, the last loses first."""
 
+STABLE = frozenset({"constraints", "profile"})
+"""Slots of which no item is volatile, unless a source of the operator's gave it."""
+
+VOLATILE = frozenset({"planner", "task_memory", "recall"})
+"""Slots of which every item is volatile: their placeholder stands where the items will."""
+
 GLOBAL_SLOT_BUDGET = 2400
 WINDOW_SHARE = 0.9
 LOW_WATER = 0.85
@@ -103,6 +109,9 @@ class Mode:
             if spec.slot == slot and spec.place:
                 return spec.place
         return "tail" if volatile else "prefix"
+
+    def placeholder_place(self, slot: SlotName) -> Place:
+        return self.place(slot, volatile=slot in VOLATILE)
 
 
 def parse_modes(tables: Mapping[str, Any], file: str = "built-in modes") -> dict[str, ModeSpec]:
