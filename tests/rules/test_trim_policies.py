@@ -18,6 +18,8 @@ from domain.policies import Age, Made, Rule, Strategies
 from domain.remaking import Maker
 from domain.requests import parse_request
 from domain.snapshots import Layout, Prompt
+from domain.timemachine.explaining import why
+from domain.timemachine.sides import Side, Told
 from domain.trimming import EMERGENCY, LADDER, Arrangement, Round, trim
 from domain.windows import MemoryHistory, read_history
 from domain.wording import EN
@@ -220,6 +222,17 @@ def test_when_space_is_needed_an_answer_gives_way_to_the_newer_one_to_the_same_c
     assert [unit["from_seq"] for unit in units] == [3, 6, 9]
     assert all(unit["disposition"] == "referenced" for unit in units)
     assert "summary" not in prompt.report["zones"], "that was room enough"
+
+
+def test_why_names_the_rule_of_a_policy_and_the_newer_answer() -> None:
+    report = compiled(polling(), budget=1150).report
+    [first, *_] = [unit for unit in report["units"] if unit["reason"] == "superseded"]
+    told = Told(first["events"][0], first["from_seq"], "session", "assistant.output")
+    side = Side("prompt", (), report, {}, {"session": 99})
+    assert "a newer answer to the same call stands in its place" in why(told, side).sentence
+    first |= {"disposition": "dropped", "reason": "policy"}
+    side = Side("prompt", (), report, {}, {"session": 99})
+    assert "dropped by policy: a rule of the trim policy made room with it; needs" in why(told, side).sentence
 
 
 def test_where_there_is_room_every_answer_stays() -> None:
