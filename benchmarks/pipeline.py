@@ -29,7 +29,7 @@ from benchmarks.trajectory import reporting
 Json = Any
 Figures = dict[str, Measured]
 
-STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+STORES = page.STORES
 MARKS, DEEP = (1_000, 10_000, 100_000), 1_000_000
 """Events in one stream when appends to it are timed."""
 

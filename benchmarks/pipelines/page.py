@@ -71,10 +71,30 @@ def _cell(value: Any) -> str:
 VERDICTS = {True: "reached", False: "**missed**", None: "not measured"}
 
 
+STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+
+
 def pipeline_parts(report: Json) -> dict[str, str]:
+    """Parts for each store that was measured, so that one run may write one of them."""
+    return {
+        f"{part} {store}": text
+        for store, name in STORES.items()
+        if any(name in goal["path"] for goal in report["goals"])
+        for part, text in _parts_of(store, name, report).items()
+    }
+
+
+def _parts_of(store: str, name: str, report: Json) -> dict[str, str]:
     absent = [f"**NOT MEASURED: {reason}**" for reason in report["missing"]]
-    about = "\n\n".join([f"{surroundings(report)}; {_peers(report)}.", *absent])
-    return {"about": about, "goals": _goals(report["goals"]), "figures": _figures(report["figures"])}
+    quick = ["A quick run: a look, no result."] if report["scale"]["runs"] < FULL else []
+    figures = {key: found for key, found in report["figures"].items() if store in key or key.startswith("noop")}
+    goals = [goal for goal in report["goals"] if name in goal["path"]]
+    about = "\n\n".join([*quick, f"{surroundings(report)}; {_peers(report)}.", *absent])
+    return {"about": about, "goals": _goals(goals), "figures": _figures(figures)}
+
+
+FULL = 5
+"""Runs of which medians are results."""
 
 
 def _peers(report: Json) -> str:
