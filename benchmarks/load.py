@@ -31,6 +31,7 @@ from benchmarks.pipelines.services import Deployment, Missing, distributed, embe
 from benchmarks.pipelines.traffic import Plan, Seen, drive, lost
 from benchmarks.processes import ROOT, use_rank_files
 from benchmarks.trajectory import reporting
+from workers import telemetry
 
 Json = Any
 
@@ -58,6 +59,7 @@ def main(given: Sequence[str] | None = None) -> int:
     add("--doc", type=Path, metavar="FILE", help="write the tables into a page of the documentation")
     asked = parser.parse_args(given)
     use_rank_files()
+    telemetry.configure("ERROR")  # else what the client tries again is told on stdout, amid the JSON
     chosen = list(DEPLOYMENTS) if asked.deployment == "both" else [asked.deployment]
     report = run(Plan(asked.sessions, asked.seconds, asked.think), chosen)
     print(json.dumps(report, indent=2) if asked.json else page.load_text(report))

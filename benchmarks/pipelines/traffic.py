@@ -85,7 +85,7 @@ def endpoint(path: str) -> str:
 
 
 async def drive(url: str, plan: Plan, seen: Seen) -> None:
-    """All agents until the time is over; each ends the turn that it is in."""
+    """All agents until the time is over."""
     until = time.monotonic() + plan.seconds
     async with AsyncClient(url, timeout=30.0, transport=Watch(seen, plan.sessions)) as client:
         await asyncio.gather(*(_Agent(client, number, plan, seen).live(until) for number in range(plan.sessions)))
@@ -112,6 +112,8 @@ class _Agent:
         steps: list[Callable[[], Awaitable[None]]] = [self._open]
         while time.monotonic() < until:
             for step in steps:
+                if time.monotonic() > until:
+                    return
                 await self._try(step)
                 await asyncio.sleep(self.chance.expovariate(1 / self.think))
             steps = [self._ask, self._compile, self._act, *self.chance.sample(self._reads(), 2), self._answer]
