@@ -11,7 +11,8 @@ from domain.rendering.neutral import Neutral
 from domain.summaries import SummaryLine
 
 COMPILER = "0.1"
-"""Version of the compiler: raised whenever the same inputs may give other bytes."""
+"""Version of the compiler, of the release that is being made: raised by the first change after a release that gives
+other bytes for the same inputs. `tests/golden_histories` guards it."""
 
 
 @dataclass(frozen=True, slots=True)

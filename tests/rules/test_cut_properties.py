@@ -15,8 +15,8 @@ from test_same_inputs_same_bytes import logged, states, stored
 from worlds import benign, examples, formats
 
 from domain.canonical import canonical_json, parse_json
-from domain.compiling import SEAMS
 from domain.errors import ContextOverflow
+from domain.laying import SEAMS
 from domain.snapshots import Layout, Prompt
 
 SAID = [

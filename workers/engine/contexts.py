@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from domain.compiling import Plan, prepare
+from domain.compiling import prepare
 from domain.context import Context
 from domain.events import TextPart
+from domain.laying import Plan
 from domain.modes import ModeSpec
 from domain.policies import Made
 from domain.requests import CompileRequest
