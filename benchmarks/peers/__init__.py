@@ -21,7 +21,7 @@ PINNED = {
         "langgraph-checkpoint-postgres==3.2.0",
         "psycopg[binary,pool]>=3.2",
     ),
-    "adk": ("google-adk==2.13.0", "aiosqlite==0.22.1", "asyncpg==0.32.0", "greenlet>=3"),
+    "adk": ("google-adk[db]==2.13.0", "aiosqlite==0.22.1", "asyncpg==0.32.0", "greenlet>=3"),
     "trim_messages": ("langchain-core==1.8.3", "tiktoken==0.14.0"),
 }
 HERE = Path(__file__).resolve().parent
