@@ -30,7 +30,7 @@ def canonical_json(value: Any) -> bytes:
 
 def parse_json(data: bytes) -> Any:
     """The value that `canonical_json` wrote, lone surrogates included."""
-    return json.loads(data)
+    return json.loads(str(data, "utf-8", "surrogatepass"))  # Told the encoding, it need not guess.
 
 
 def sha256_hex(data: bytes) -> str:

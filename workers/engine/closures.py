@@ -74,7 +74,7 @@ def taken_along(unit: Unit, home: StreamRow, subject: str | None, gone: Sequence
 def _roots(unit: Unit, one: Erased, rows: Sequence[StreamRow]) -> Iterator[Placed]:
     """What is erased, wherever it stands."""
     for row in rows:
-        for stored in log.named(unit, row.tenant, row.number, [one.key], 0, 0):
+        for stored in log.under(unit, row.tenant, row.number, [one.key]):
             yield Placed(row.stream_id, log.fact(stored))
 
 

@@ -21,6 +21,8 @@ from workers.engine.drafts import is_uuid
 from workers.engine.reading import session_row
 from workers.engine.recompile import Changes
 from workers.store import Unit, log, snapshots, streams
+from workers.store.finding import Finder, strings
+from workers.store.snapshots import SnapshotRow
 
 Json = dict[str, Any]
 
@@ -79,10 +81,8 @@ def _named(unit: Unit, tenant: str, body: Json, event: str) -> tuple[Told, Json]
             is_uuid(event) or (name == place and number.isascii() and number.isdigit() and len(number) < 16)
         ):
             continue
-        if is_uuid(event):
-            found = list(log.named(unit, tenant, row.number, [log.pack_id(event)], 0, 0))
-        else:
-            found = log.at(unit, tenant, row.number, [int(number)])
+        keys, seq = ([log.pack_id(event)], 0) if is_uuid(event) else ([], int(number))
+        found = list(log.named(unit, tenant, row.number, keys, seq - 1, seq, sides.MARKED))
         if found:
             gone = sides.hidden(unit, tenant, row.number, max(head["seq"], found[0].seq))
             return sides.told(found[0], name, gone), {"recorded_at": format_time(found[0].recorded_at)}
@@ -169,20 +169,22 @@ def bisect(deps: Deps, tenant: str, session: str, text: str) -> Json:
 
 
 def _looked(deps: Deps, tenant: str, session: str, text: str) -> Iterator[Looked]:
-    for row in replay.rows_of(deps, tenant, session):
-        try:
-            _, _, body = prompts.find(deps, tenant, row.id)
-        except SnapshotRedacted:
-            yield Looked(row.id, row.version, row.view, None)
-            continue
-        yield Looked(row.id, row.version, row.view, _holds(body["payload"], text))
+    finder = Finder(text)
+    for page in replay.pages_of(deps, tenant, session):
+        with deps.database.read(tenant) as unit:
+            found = finder.look(unit, tenant, page)
+        for row in page:
+            holds = found[row.id] if row.id in found else _holds(deps, tenant, row, text)
+            yield Looked(row.id, row.version, row.view, holds)
 
 
-def _holds(payload: Any, text: str) -> bool:
-    if isinstance(payload, str):
-        return text in payload
-    items = payload.values() if isinstance(payload, dict) else payload if isinstance(payload, list) else ()
-    return any(_holds(item, text) for item in items)
+def _holds(deps: Deps, tenant: str, row: SnapshotRow, text: str) -> bool | None:
+    """Of a version that was pruned: it is made again. None when something that it showed was erased."""
+    try:
+        _, _, body = prompts.find(deps, tenant, row.id)
+    except SnapshotRedacted:
+        return None
+    return any(text in one for one in strings(body["payload"]))
 
 
 def _plain(turn: Turn) -> Json:

@@ -1,6 +1,7 @@
 """Replay: fold the log to what a snapshot was made of, compile again, compare. It writes nothing and asks nobody."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from domain.canonical import content_hash
@@ -154,14 +155,18 @@ def what_if(deps: Deps, tenant: str, prompt_id: str, changes: Changes) -> Json:
     }  # fmt: skip
 
 
-def rows_of(deps: Deps, tenant: str, session: str, size: int = 200) -> Iterator[SnapshotRow]:
+def rows_of(deps: Deps, tenant: str, session: str) -> Iterator[SnapshotRow]:
     """All versions of a session, oldest first."""
+    return chain.from_iterable(pages_of(deps, tenant, session))
+
+
+def pages_of(deps: Deps, tenant: str, session: str, size: int = 200) -> Iterator[list[SnapshotRow]]:
     after: tuple[int, int] | None = None
     while True:
         with deps.database.read(tenant) as unit:
             stream = session_row(unit, tenant, session).number
             rows = snapshots.rising(unit, tenant, stream, 1, None, size, after)
-        yield from rows
+        yield rows
         if len(rows) < size:
             return
         after = rows[-1].stream, rows[-1].version

@@ -116,7 +116,7 @@ def chronicle(unit: Unit, tenant: str, bodies: Iterable[Json], ids: Iterable[str
         if row is None:
             continue
         gone = hidden(unit, tenant, row.number, high)
-        for one in log.named(unit, tenant, row.number, wanted, low, high):
+        for one in log.named(unit, tenant, row.number, wanted, low, high, MARKED):
             found[one.event_id] = told(one, name, gone)
     return Chronicle(found)
 
@@ -148,13 +148,13 @@ def hidden(unit: Unit, tenant: str, stream: int, upto: int) -> Mapping[int, str]
     return found
 
 
-def told(one: log.StoredEvent, stream: str, gone: Mapping[int, str]) -> Told:
+def told(one: log.Outline, stream: str, gone: Mapping[int, str]) -> Told:
     about = _about(one) if one.kind in MARKED else None
-    mark = "redacted" if one.payload is None else gone.get(one.seq)
+    mark = "redacted" if one.erased else gone.get(one.seq)
     return Told(one.event_id, one.seq, stream, one.kind, about, mark)
 
 
-def _about(one: log.StoredEvent) -> str | None:
+def _about(one: log.Outline) -> str | None:
     data = parse_json(one.payload) if one.payload is not None else None
     if not isinstance(data, dict):
         return None

@@ -255,16 +255,47 @@ def at(unit: Unit, tenant: str, stream: int, seqs: Collection[int]) -> list[Stor
     return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
 
 
-def named(unit: Unit, tenant: str, stream: int, keys: Sequence[bytes], after: int, upto: int) -> Iterator[StoredEvent]:
-    """The events under these ids, wherever they stand, and all that stand after one seq up to another."""
-    mine = (events.c.tenant == tenant, events.c.stream == stream)
+def under(unit: Unit, tenant: str, stream: int, keys: Collection[bytes]) -> list[StoredEvent]:
+    """The events under these ids."""
+    query = sa.select(*_COLUMNS).where(
+        events.c.tenant == tenant, events.c.stream == stream, events.c.event_id.in_(keys)
+    )
+    return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """An event without what it says: `payload` is there for the kinds that were asked for, and `erased` tells when
+    there is none any more."""
+
+    seq: int
+    key: bytes
+    kind: str
+    recorded_at: int
+    payload: bytes | None
+    erased: bool
+
+    @property
+    def event_id(self) -> str:
+        return unpack_id(self.key)
+
+
+def named(
+    unit: Unit, tenant: str, stream: int, keys: Sequence[bytes], after: int, upto: int, full: Collection[str] = ()
+) -> Iterator[Outline]:
+    """The events under these ids, wherever they stand, and all that stand after one seq up to another; with their
+    payloads those of the kinds in `full`."""
+    payload = sa.case((events.c.kind.in_(sorted(full)), events.c.payload))
+    chosen = sa.select(
+        events.c.seq, events.c.event_id, events.c.kind, events.c.recorded_at, payload, events.c.payload.is_(None)
+    ).where(events.c.tenant == tenant, events.c.stream == stream)
     for start in range(0, len(keys), 500):
-        chosen = events.c.event_id.in_(keys[start : start + 500])
-        for found in unit.execute(sa.select(*_COLUMNS).where(*mine, chosen)):
-            yield StoredEvent(*found)
-    between = sa.select(*_COLUMNS).where(*mine, events.c.seq > after, events.c.seq <= upto)
-    for found in unit.execute(between.order_by(events.c.seq)):
-        yield StoredEvent(*found)
+        for found in unit.execute(chosen.where(events.c.event_id.in_(keys[start : start + 500]))):
+            yield Outline(*found)
+    if after < upto:
+        between = chosen.where(events.c.seq > after, events.c.seq <= upto)
+        for found in unit.execute(between.order_by(events.c.seq)):
+            yield Outline(*found)
 
 
 def since(unit: Unit, tenant: str, stream: int, seq: int) -> list[StoredEvent]:
@@ -309,16 +340,19 @@ def holders(unit: Unit, tenant: str, key: bytes) -> list[tuple[str, int, int]]:
     return [(name, number, seq) for name, number, seq in unit.execute(query.order_by(streams.c.stream_id))]
 
 
-def said(unit: Unit, tenant: str, stream: int, seqs: Collection[int]) -> dict[int, tuple[str, Sequence[str | None]]]:
-    """By seq the id of each event, and the texts of its content parts."""
+def said(
+    unit: Unit, tenant: str, stream: int, seqs: Collection[int], quoted: Collection[int]
+) -> dict[int, tuple[str, Sequence[str | None]]]:
+    """By seq the id of each event, and of the quoted ones the texts of their content parts."""
     found: dict[int, tuple[str, Sequence[str | None]]] = {}
-    wanted = sorted(seqs)
-    for start in range(0, len(wanted), 500):
-        query = sa.select(events.c.seq, events.c.event_id, events.c.payload).where(
-            events.c.tenant == tenant, events.c.stream == stream, events.c.seq.in_(wanted[start : start + 500])
-        )
-        for seq, key, payload in unit.execute(query):
-            found[seq] = unpack_id(key), _part_texts(payload)
+    for chosen, payload in ((set(seqs) - set(quoted), sa.null()), (set(quoted), events.c.payload)):
+        wanted = sorted(chosen)
+        for start in range(0, len(wanted), 500):
+            query = sa.select(events.c.seq, events.c.event_id, payload).where(
+                events.c.tenant == tenant, events.c.stream == stream, events.c.seq.in_(wanted[start : start + 500])
+            )
+            for seq, key, stored in unit.execute(query):
+                found[seq] = unpack_id(key), _part_texts(stored)
     return found
 
 

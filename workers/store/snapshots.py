@@ -1,10 +1,9 @@
 """Snapshots: compiled prompts, immutable but for erasure. Their long texts are rows of their own, once per session."""
 
+import json
 import struct
-import threading
 import zlib
-from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from sqlalchemy import bindparam
 from domain.canonical import canonical_json, content_hash, parse_json
 from workers.store import log, packing
 from workers.store.database import Bulk, Prepared, Unit, insert
+from workers.store.kept import Kept
 from workers.store.log import pack_id
 from workers.store.streams import StreamRow
 from workers.store.tables import snapshots, texts
@@ -144,18 +144,39 @@ def body(unit: Unit, row: SnapshotRow) -> Json | None:
     """Everything else that was stored; None once it was erased."""
     query = sa.select(snapshots.c.body).where(snapshots.c.tenant == row.tenant, snapshots.c.id == row.id)
     packed = unit.execute(query).scalar_one()
-    found: Json | None = _value(unit, row.tenant, row.stream, packed) if packed is not None else None
+    if packed is None:
+        return None
+    key = (row.tenant, row.stream, packed)
+    text = _opened_last.get(key)
+    if text is None:
+        text = _filled(unit, row.tenant, row.stream, packed)
+        _opened_last.put(key, text, len(text) + len(packed))
+    found: Json = json.loads(text)
     return found
 
 
+def bodies(unit: Unit, tenant: str, ids: Collection[str]) -> dict[str, bytes | None]:
+    """The packed bodies by id, None where one was erased."""
+    query = sa.select(snapshots.c.id, snapshots.c.body).where(snapshots.c.tenant == tenant, snapshots.c.id.in_(ids))
+    return {name: packed for name, packed in unit.execute(query)}
+
+
 def _value(unit: Unit, tenant: str, stream: int, packed: bytes) -> Any:
+    # Parsed anew for each caller, who may do with it what he likes.
+    return json.loads(_filled(unit, tenant, stream, packed))
+
+
+def _filled(unit: Unit, tenant: str, stream: int, packed: bytes) -> str:
     found = packing.opened(packed)
-    seqs = found.seqs()
-    said = log.said(unit, tenant, stream, seqs) if seqs else {}
-    return found.value(_texts(unit, tenant, stream, found.hashes), said)
+    return found.filled(stored_texts(unit, tenant, stream, found.hashes), said(unit, tenant, stream, found))
 
 
-def _texts(unit: Unit, tenant: str, stream: int, wanted: Collection[bytes]) -> dict[bytes, str]:
+def said(unit: Unit, tenant: str, stream: int, found: packing.Packed) -> dict[int, tuple[str, Sequence[str | None]]]:
+    """What the log holds of all that a packed value names."""
+    return log.said(unit, tenant, stream, found.seqs(), found.quoted())
+
+
+def stored_texts(unit: Unit, tenant: str, stream: int, wanted: Collection[bytes]) -> dict[bytes, str]:
     if not wanted:
         return {}
     query = sa.select(texts.c.hash, texts.c.body).where(
@@ -214,29 +235,10 @@ class Packed:
     texts: Mapping[bytes, str]
 
 
-class _PackedLast:
-    """The layouts packed last, by their bytes: the next prompt of a view need not unpack the one before. The bytes are
-    read from the store first, so that what was erased is not found here. Thread-safe."""
-
-    KEPT = 64
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: OrderedDict[bytes, Any] = OrderedDict()
-
-    def get(self, content: bytes) -> Any:
-        with self._lock:
-            return self._found.get(content)
-
-    def put(self, content: bytes, value: Any) -> None:
-        with self._lock:
-            self._found[content] = value
-            self._found.move_to_end(content)
-            if len(self._found) > self.KEPT:
-                self._found.popitem(last=False)
-
-
-_packed_last = _PackedLast()
+# The layouts packed last, by their bytes: the next prompt of a view need not unpack the one before. And the bodies opened
+# last, as text. The bytes are read from the store first, so that what was erased is not found here.
+_packed_last = Kept[bytes, Any](count=64)
+_opened_last = Kept[tuple[str, int, bytes], str](count=64, size=24 * 1024 * 1024)
 
 
 def packed(layout_json: Any, body_json: Json, said: Mapping[str, packing.Said]) -> Packed:
@@ -339,7 +341,7 @@ def _shows(row: Any, event_id: str, seq: int | None) -> bool:
     carried, found = packing.opened(row.layout), packing.opened(row.body)
     if seq in carried.seqs() or event_id in carried.ids:
         return True
-    shown = packing.Packed([], [], found.skeleton["provenance"])
+    shown = found.part("provenance")
     return seq in shown.seqs() or any(found.ids[place] == event_id for place in shown.places())
 
 
