@@ -23,7 +23,6 @@ from benchmarks.corpus import Case, load, spread
 from benchmarks.driving import TENANT, Refused, System, postgres_database, postgres_server, prepare
 from benchmarks.processes import use_rank_files
 from benchmarks.running import FORMATS, chosen
-from workers import telemetry
 
 Json = Any
 
@@ -34,7 +33,6 @@ PLACES = ("process", "rebuild", "sqlite_import", "postgresql_import")
 def main(given: Sequence[str] | None = None) -> int:
     options = parser().parse_args(given)
     use_rank_files()
-    telemetry.configure("WARNING")
     if options.replay:
         print(json.dumps(replayed(options.replay, options.session)))
         return 0

@@ -21,7 +21,6 @@ from benchmarks.driving import TENANT, System, prepare
 from benchmarks.processes import use_rank_files
 from domain.history import in_force
 from domain.state import fold
-from workers import telemetry
 from workers.store import log, streams
 
 Json = Any
@@ -33,7 +32,6 @@ WORDS = "the agent looked up order {n} and found that the parcel waits in depot 
 def main(given: Sequence[str] | None = None) -> int:
     options = parser().parse_args(given)
     use_rank_files()
-    telemetry.configure("WARNING")
     report = run(options)
     print(json.dumps(report, indent=2) if options.json else as_text(report))
     return 0 if all(row["met"] for row in report["goals"].values()) else 1

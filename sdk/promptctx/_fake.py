@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import httpx2
@@ -61,6 +61,28 @@ def render(history: Iterable[Json | None], form: str) -> Json:
         return {"messages": messages}
     system = "\n".join(str(one["content"]) for one in messages if one["role"] == "system")
     return {"system": system, "messages": [one for one in messages if one["role"] != "system"]}
+
+
+def marked(audit: Iterable[Json], prompts: Mapping[str, Json]) -> list[Json]:
+    """The prompts that have flags or labels, by version. Of flags the newest counts."""
+    found: dict[str, Json] = {}
+    for event in audit:
+        told = event["payload"]
+        if event["kind"] not in ("output.flagged", "snapshot.labelled") or told["snapshot_id"] not in prompts:
+            continue
+        prompt = prompts[told["snapshot_id"]]
+        row = found.setdefault(
+            prompt["id"],
+            {
+                "prompt": prompt["id"], "session": prompt["session"], "version": prompt["version"], "labels": {},
+                "verdict": None, "note": "", "flagged_at": None, "by": None,
+            },
+        )  # fmt: skip
+        if event["kind"] == "snapshot.labelled":
+            row["labels"][told["label"]] = told.get("note", "")
+        else:
+            row |= {"verdict": told["verdict"], "note": told.get("note", ""), "flagged_at": event["recorded_at"]}
+    return sorted(found.values(), key=lambda row: int(row["version"]))
 
 
 def stats(session: str | None, logs: Sequence[Sequence[Json]], prompts: Sequence[int]) -> Json:

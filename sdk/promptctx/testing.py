@@ -1,7 +1,8 @@
 """A server in the process, for tests of agents: `Client(transport=FakeServer())`.
 
 The log's rules are the real ones: numbering per stream, the same id again, `expected_seq`. Payloads are not checked,
-and nothing is trimmed: a prompt is the whole history as chat messages, and a token is four characters of JSON.
+and nothing is trimmed: a prompt is the whole history as chat messages, and a token is four characters of JSON. Of the
+time machine there are flags, labels and the active version; other calls say that they are not in the fake.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from urllib.parse import unquote
 import httpx2
 
 from promptctx import errors
-from promptctx._fake import Json, answer, digest_of, message, paged, render, stats, stream_of
+from promptctx._fake import Json, answer, digest_of, marked, message, paged, render, stats, stream_of
 
 _NOW = "2026-01-01T00:00:00Z"
 _SLOTS = ("constraints", "planner", "task_memory", "tool_state", "profile", "recall")
@@ -60,7 +61,8 @@ class FakeServer(httpx2.MockTransport):
             found = re.fullmatch(pattern, path)
             if found and method == request.method:
                 return act(self, request, *map(unquote, filter(None, found.groups())))
-        return answer({"title": "Not found", "status": 404, "code": "not_found"}, 404)
+        told = f"{request.method} {path} is not in the fake: test this against a server, as `make up` starts one."
+        return answer({"title": "Not implemented", "status": 501, "code": "not_in_the_fake", "detail": told}, 501)
 
     def _append(self, request: httpx2.Request, session: str) -> httpx2.Response:
         body = json.loads(request.content)
@@ -153,7 +155,30 @@ class FakeServer(httpx2.MockTransport):
         }  # fmt: skip
         return self.prompts.setdefault(made["id"], made)
 
+    def _flagged(self, request: httpx2.Request) -> httpx2.Response:
+        asked, only = request.url.params.get("verdict", "bad"), request.url.params.get("session")
+        names = list(self.started) if only is None else [self._there(only)]
+        found = [one for name in names for one in self._marked(name) if one["verdict"] == asked]
+        return answer({"flagged": list(reversed(found))})
+
+    def _labels(self, request: httpx2.Request, session: str) -> httpx2.Response:
+        return answer({"session": session, "marked": self._marked(self._there(session))})
+
+    def _active(self, request: httpx2.Request, session: str) -> httpx2.Response:
+        self._there(session)
+        labelled = [event["payload"] for event in self.events(session, "audit")]
+        active = [told["snapshot_id"] for told in labelled if told.get("label") == "active"]
+        found = [name for name in reversed(active) if name in self.prompts] or [one["id"] for one in self._of(session)]
+        if not found:
+            raise errors.UnknownSnapshot(f"No prompt of session {session!r} can be served.", session=session)
+        return self._prompt(request, found[0])
+
+    def _marked(self, session: str) -> list[Json]:
+        return marked(self.events(session, "audit"), self.prompts)
+
     def _prompt(self, request: httpx2.Request, prompt: str, rest: str = "") -> httpx2.Response:
+        session, _, version = prompt.rpartition("@")
+        prompt = f"{session}-{version}" if session else prompt
         if prompt not in self.prompts:
             raise errors.UnknownSnapshot(f"There is no prompt {prompt!r}.")
         found = self.prompts[prompt]
@@ -199,6 +224,9 @@ _ROUTES: Sequence[tuple[str, str, _Act]] = (
     ("GET", "/v1/stats", FakeServer._stats),
     ("POST", f"{_SESSION}/prompts", FakeServer._compile),
     ("GET", f"{_SESSION}/prompts", lambda self, asked, name: paged(asked, "prompts", self._of(self._there(name)))),
+    ("GET", f"{_SESSION}/labels", FakeServer._labels),
+    ("GET", f"{_SESSION}/prompts/active", FakeServer._active),
+    ("GET", "/v1/flagged", FakeServer._flagged),
     ("GET", f"{_PROMPT}(/report|/dump)?", FakeServer._prompt),
     ("POST", f"{_PROMPT}(/replay)", FakeServer._prompt),
     ("GET", "/v1/jobs/([^/]+)", FakeServer._job),

@@ -153,7 +153,7 @@ class Packed:
         return json.loads(self.filled(texts, log))
 
 
-# A quote before the mark opens a string, unless it is escaped: what a closing one comes before is never a mark. A string
+# A quote before the mark opens a string, unless it is escaped: what follows a closing one is never a mark. A string
 # before a colon is a key, and keys stay as they are.
 _REFERENCE = re.compile(
     r"""((?<!\\)"\\u0001(?:[etu]\d+|x\d+\.\d+|s[^"\\]*(?:\\.[^"\\]*)*)"(?!:))""", re.DOTALL | re.ASCII

@@ -158,7 +158,7 @@ def body(unit: Unit, row: SnapshotRow) -> Json | None:
 def bodies(unit: Unit, tenant: str, ids: Collection[str]) -> dict[str, bytes | None]:
     """The packed bodies by id, None where one was erased."""
     query = sa.select(snapshots.c.id, snapshots.c.body).where(snapshots.c.tenant == tenant, snapshots.c.id.in_(ids))
-    return {name: packed for name, packed in unit.execute(query)}
+    return {found.id: found.body for found in unit.execute(query)}
 
 
 def _value(unit: Unit, tenant: str, stream: int, packed: bytes) -> Any:
@@ -235,10 +235,10 @@ class Packed:
     texts: Mapping[bytes, str]
 
 
-# The layouts packed last, by their bytes: the next prompt of a view need not unpack the one before. And the bodies opened
-# last, as text. The bytes are read from the store first, so that what was erased is not found here.
-_packed_last = Kept[bytes, Any](count=64)
-_opened_last = Kept[tuple[str, int, bytes], str](count=64, size=24 * 1024 * 1024)
+# The layouts packed last, for the next prompt of a view need not unpack the one before; and the bodies opened last, as
+# text. Both by their bytes, which are read from the store first, so that what was erased is not found here.
+_packed_last = Kept[bytes, Any](64)
+_opened_last = Kept[tuple[str, int, bytes], str](64, 24 * 1024 * 1024)
 
 
 def packed(layout_json: Any, body_json: Json, said: Mapping[str, packing.Said]) -> Packed:
