@@ -4,10 +4,13 @@ DISPATCHER ?=
 TESTS ?=
 JOBS ?= 2
 MINUTES ?= 10
+WITH_CELERY := tests/contracts/test_matrix.py tests/contracts/test_failure_modes.py tests/acceptance/test_celery_worker.py
+# Tests start some hundred processes: with compiled modules on disk each begins in half the time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-security test-chaos chaos check check-format check-lint check-mypy check-pyright \
-        check-imports check-migrations fmt lock clean
+.PHONY: help setup demo up test test-services test-security test-chaos chaos check check-format check-lint check-mypy \
+        check-pyright check-imports check-migrations fmt lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -26,13 +29,17 @@ up: .venv/.stamp ## the embedded server: web, worker thread, SQLite file
 test: .venv/.stamp ## all tests (TESTS="tests/rules -k name" for some, JOBS=0 for one process)
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --inline-snapshot=disable $(TESTS)
 
+test-services: .venv/.stamp ## what starts Celery workers, on Redis and RabbitMQ
+	$(PY) -m pytest -m celery -n $(JOBS) --dist loadfile --inline-snapshot=disable $(or $(TESTS),$(WITH_CELERY))
+
 test-security: .venv/.stamp ## fuzz the API from its own OpenAPI document
 	$(PY) -m pytest -m security tests/security
 
 test-chaos: .venv/.stamp ## kill processes and servers at every step, some minutes
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup --inline-snapshot=disable $(or $(TESTS),tests/chaos)
 
-chaos: .venv/.stamp ## the same at random for MINUTES=10, with a table at the end
+chaos: .venv/.stamp ## the steps left out there, then blows at random for MINUTES=10 and a table of them
+	$(PY) -m pytest -m rare -n $(JOBS) --dist loadgroup --inline-snapshot=disable tests/chaos
 	@$(PY) tests/chaos/run_chaos.py --minutes $(MINUTES)
 
 check: check-format check-lint check-mypy check-pyright check-imports check-migrations ## all that needs no test run

@@ -11,6 +11,7 @@ PROMPTCTX_REQUIRE_SERVICES=1, as in CI, they fail instead.
 
 import os
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,10 @@ POSTGRES_URLS = [
 for _name in [name for name in os.environ if name.startswith("PROMPTCTX_")]:
     if not _name.startswith(("PROMPTCTX_TEST_", "PROMPTCTX_REQUIRE_")):
         del os.environ[_name]
+
+# Nor must what they start compile every module anew: a process then begins in half the time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Lines as operators see them: tracebacks drawn in colours take seconds each.
 telemetry.configure("WARNING")

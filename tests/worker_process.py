@@ -1,7 +1,6 @@
 """Real worker processes, and brokers on which tests do not meet: each has queues and keys of its own name."""
 
 import os
-import signal
 import subprocess
 import sys
 import uuid
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import kombu
 import redis
+import started
 
 from workers.app import dead_letters, make_app, queues
 from workers.settings import Settings
@@ -35,18 +35,11 @@ def environment(settings: Settings) -> dict[str, str]:
 def working(settings: Settings, *options: str, **more: str) -> "Iterator[subprocess.Popen[bytes]]":
     """A worker process in a process group of its own, gone at the end. `more` are variables of its environment."""
     command = [sys.executable, "-m", "workers", "worker", *options]
-    process = subprocess.Popen(command, cwd=ROOT, env={**environment(settings), **more}, start_new_session=True)
+    process = started.start(command, cwd=ROOT, env={**environment(settings), **more})
     try:
         yield process
     finally:
-        kill(process)
-
-
-def kill(process: "subprocess.Popen[bytes]") -> None:
-    """The process and all that it forked, at once and without a word."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(30)
+        started.end(process)
 
 
 @contextmanager

@@ -96,6 +96,8 @@ def _served(settings: Settings) -> dict[str, Any]:
         "log_level": settings.log_level.lower(), "access_log": False, "timeout_graceful_shutdown": 5,
         # Longer than clients keep an idle connection: the side that is asked must not be the one that hangs up.
         "timeout_keep_alive": 75,
+        # A process that still loads its modules on a busy machine is not one that hangs: killed, it would never begin.
+        "timeout_worker_healthcheck": 120,
     }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import IO
 
 import httpx2
 import stamina
+import started
 
 ROOT = Path(__file__).resolve().parents[2]
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
@@ -28,7 +29,7 @@ class Running:
 def running(folder: Path, **settings: str) -> Iterator[Running]:
     """A server on a port that is free, with its store in `folder`; stopped at the end as an operator would."""
     log = (folder / "server.log").open("a+")
-    process = subprocess.Popen(
+    process = started.start(
         [sys.executable, "-m", "workers", "up"],
         cwd=ROOT,
         env={**os.environ, **environment(folder), **settings},
@@ -44,15 +45,15 @@ def running(folder: Path, **settings: str) -> Iterator[Running]:
     finally:
         process.terminate()
         try:
-            process.wait(timeout=30)
+            process.wait(timeout=60)
         finally:
-            process.kill()
+            started.end(process)
             log.close()
 
 
 def _until_it_serves(url: str) -> None:
     """The address is known a little before someone listens there."""
-    for attempt in stamina.retry_context(on=httpx2.ConnectError, attempts=None, timeout=60, wait_max=0.5):
+    for attempt in stamina.retry_context(on=httpx2.ConnectError, attempts=None, timeout=300, wait_max=0.5):
         with attempt:
             httpx2.get(f"{url}/healthz", trust_env=False)
 

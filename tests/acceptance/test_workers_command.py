@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import started
 
 from workers.engine import Deps, Engine
 from workers.store import Database, migrate
@@ -20,43 +21,43 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def started(url: str, *command: str, **settings: str) -> "subprocess.Popen[str]":
+def begun(url: str, *command: str, **settings: str) -> "subprocess.Popen[str]":
     environment = {**os.environ, "PROMPTCTX_DATABASE_URL": url, "PROMPTCTX_LOG_LEVEL": "WARNING", **settings}
-    return subprocess.Popen(
+    return started.start(
         [sys.executable, "-m", "workers", *command],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 
 def ran(url: str, *command: str, **settings: str) -> tuple[int, str, str]:
-    process = started(url, *command, **settings)
-    out, err = process.communicate(timeout=120)
+    process = begun(url, *command, **settings)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 
 def called(base: str, path: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(urllib.request.Request(f"{base}{path}", data), timeout=240) as answer:
+    with urllib.request.urlopen(urllib.request.Request(f"{base}{path}", data), timeout=300) as answer:
         return json.loads(answer.read())
 
 
 def test_up_migrates_serves_works_and_stops(sqlite_url: str) -> None:
-    process = started(sqlite_url, "up", "--port", "0")
+    process = begun(sqlite_url, "up", "--port", "0")
     assert process.stdout is not None
     base = process.stdout.readline().split()[1]
     assert base.startswith("http://127.0.0.1:")
     assert called(base, "/v1/sessions/s/events", {"kind": "user.input", "payload": {"content": "hi"}})["head"] == 1
-    prompt = called(base, "/v1/sessions/s/prompts", {"wait": 30})
+    prompt = called(base, "/v1/sessions/s/prompts", {"wait": 60})
     assert prompt["payload"]["messages"][-1]["content"] == "hi"
     assert called(base, "/readyz")["status"] == "ok"
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     code, out, _ = ran(sqlite_url, "verify")
     assert (code, "ok" in out) == (0, True)
 
 
 def test_up_with_several_processes_on_one_file_serves_and_works(sqlite_url: str) -> None:
-    process = started(sqlite_url, "up", "--port", "0", "--processes", "2")
+    process = begun(sqlite_url, "up", "--port", "0", "--processes", "2")
     assert process.stdout is not None
     base = process.stdout.readline().split()[1]
     for number in range(20):
@@ -64,7 +65,7 @@ def test_up_with_several_processes_on_one_file_serves_and_works(sqlite_url: str)
         prompt = called(base, f"/v1/sessions/s{number}/prompts", {"wait": 60})
         assert prompt["payload"]["messages"][-1]["content"] == f"hi {number}"
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=90)
+    process.communicate(timeout=300)
     code, out, _ = ran(sqlite_url, "verify")
     assert (code, "ok" in out) == (0, True)
 
@@ -103,10 +104,10 @@ def test_a_worker_without_a_broker_finds_work_by_itself(sqlite_url: str) -> None
     engine = Engine(Deps(Database(sqlite_url)))
     engine.append("default", "s", [{"kind": "user.input", "payload": {"content": "hi"}}])
     job = engine.request_prompt("default", "s", {})
-    process = started(sqlite_url, "worker")
-    assert engine.wait_job("default", job["id"], 90)["status"] == "done"
+    process = begun(sqlite_url, "worker")
+    assert engine.wait_job("default", job["id"], 300)["status"] == "done"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(300) == 0
 
 
 def test_doctor_tells_what_is_wrong(sqlite_url: str) -> None:

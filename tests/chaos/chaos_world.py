@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import started
 from chaos_agent import AS_OF, BUDGET, done, story
 from private_servers import until
 
@@ -29,7 +30,7 @@ class Agents:
     def __init__(self) -> None:
         command = [sys.executable, str(ROOT / "tests/chaos/chaos_agent.py")]
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}"}
-        self._parent = subprocess.Popen(
+        self._parent = started.start(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
@@ -54,7 +55,7 @@ class Agents:
     def close(self) -> None:
         assert self._parent.stdin is not None
         self._parent.stdin.close()
-        self._parent.wait(60)
+        started.end(self._parent)
 
 
 def told_settings(settings: Settings) -> Json:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from chaos_load import Load
 from chaos_world import Agents, check, drained, observer
-from private_servers import until
+from private_servers import DEADLINE, until
 from worker_process import own_queues, working
 
 from workers.engine import Engine
@@ -80,7 +80,7 @@ def test_f09_a_worker_killed_inside_a_transaction_is_followed_by_another(
         )  # fmt: skip
         writing = agents.start(settings, tenant, ["s"], TURNS, journal)
         with working(settings, "--pool=solo", PROMPTCTX_FAULT=f"{point}:kill") as dying:
-            assert dying.wait(120) == -signal.SIGKILL
+            assert dying.wait(DEADLINE) == -signal.SIGKILL
         with working(settings, "--pool=solo"):
             assert agents.ended(writing) == 0
             engine = observer(settings)

@@ -116,7 +116,7 @@ def test_f25_a_message_delivered_too_often_is_a_dead_letter_and_keeps_nobody_bus
     assert deliveries == DELIVERIES + 1
 
 
-@pytest.mark.services
+@pytest.mark.celery
 def test_f18_a_worker_whose_broker_is_away_finds_work_all_the_same(sqlite_url: str, tenant: str) -> None:
     migrate.upgrade(sqlite_url)
     engine = Engine(Deps(Database(sqlite_url)))

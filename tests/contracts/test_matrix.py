@@ -19,10 +19,8 @@ Json = dict[str, Any]
 
 DISPATCHERS = ("inline", "thread", "celery-redis", "celery-rabbitmq")
 STORES = ("sqlite", "postgresql")
-WAIT = 120.0
+WAIT = 300.0
 AS_OF = "2026-01-01T00:00:00Z"
-
-pytestmark = pytest.mark.services
 
 
 @dataclass
@@ -64,7 +62,15 @@ class Cell:
         return bool(self.engine.backlog(self.tenant)["open"] == 0)
 
 
-@pytest.fixture(scope="module", params=[f"{dispatcher}/{store}" for dispatcher in DISPATCHERS for store in STORES])
+def _cells() -> Iterator[Any]:
+    """Those that start workers of their own are a suite apart: `make test-services`."""
+    for dispatcher in DISPATCHERS:
+        for store in STORES:
+            marks = [pytest.mark.celery] if dispatcher.startswith("celery") else []
+            yield pytest.param(f"{dispatcher}/{store}", marks=[pytest.mark.services, *marks])
+
+
+@pytest.fixture(scope="module", params=list(_cells()))
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     dispatcher, store = request.param.split("/")
     told: Json = {"dispatcher": dispatcher.partition("-")[0]}

@@ -106,6 +106,26 @@ def test_a_lease_is_taken_over_from_a_holder_without_progress_only(
     assert claimed(database, tenant, stream, patience=30_000_000) is not None
 
 
+@pytest.mark.parametrize("broken", ["project.read:raise@3", "refold.flipped:raise"])
+def test_f09_work_given_up_beyond_what_it_was_told_of_is_taken_up_again(
+    engine: Engine, database: Database, tenant: str, fault: None, broken: str
+) -> None:
+    """A row that waits is not told of what comes meanwhile; whoever works on it goes to the head all the same."""
+    for _ in range(3):
+        engine.append(tenant, "s", [said(str(number)) for number in range(150)])
+    if broken.startswith("refold"):
+        engine.append(tenant, "s", [event("context.rolled_back", to_seq=1)])
+    stream = stream_of(database, tenant)
+    faults.arm(broken)
+    engine.project(tenant, "session/s")
+    faults.arm(None)
+    assert int(str(status(database, tenant, stream)["done_seq"])) > 150
+    change(database, tenant, "leased = 1, due_at = 1")  # as if it had died instead, and its lease had ended
+    drain(engine)
+    assert engine.backlog(tenant)["open"] == 0
+    assert engine.verify(tenant)["ok"]
+
+
 def test_a_pause_after_a_failure_is_kept_by_those_who_wait_too(engine: Engine, database: Database, tenant: str) -> None:
     engine.append(tenant, "s", [said("a")])
     stream = stream_of(database, tenant)

@@ -368,7 +368,7 @@ def _sqlite(url: sa.URL, synchronous: str, begin: str) -> sa.Engine:
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError as error:
-            raise StoreUnavailable(f"{url.database} is no SQLite database ({error}); name another file.") from None
+            raise _unavailable(url, error) from None
 
     @event.listens_for(engine, "begin")
     def begun(connection: sa.Connection) -> None:

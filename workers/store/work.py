@@ -123,7 +123,8 @@ def _claim(dialect: DialectName) -> sa.ClauseElement:
     key = (work.c.tenant, work.c.stream, work.c.kind)
     # Only a lease is taken over early: a pause after a failure is there to be kept.
     ahead = case((work.c.leased == 1, bindparam("ahead")), else_=0)
-    ready = sa.select(*key).where(*_mine(work.c.wanted_seq > work.c.done_seq, _is_due(now_sql(dialect), ahead)))
+    # Also a row of which all was done that it was told of: it waited while more came, and who held it died on the way.
+    ready = sa.select(*key).where(*_mine(_is_due(now_sql(dialect), ahead)))
     return (
         sa.update(work)
         .where(sa.tuple_(*key).in_(ready.with_for_update(skip_locked=True)))
