@@ -118,7 +118,9 @@ def replayed(url: str, session: str | None) -> Json:
 def _in_another_process(url: str, session: str | None) -> Json:
     command = [sys.executable, "-m", "benchmarks.replays", "--replay", url]
     command += ["--session", session] if session else []
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    if done.returncode:
+        raise SystemExit(f"The replaying process ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
     return json.loads(done.stdout)
 
 

@@ -117,7 +117,7 @@ def test_a_rollback_during_a_rebuild_wins(
     assert engine.state(tenant, "s")["anchors"]["business"]["seq"] == 4
 
 
-def test_rows_of_an_older_fold_are_not_read_and_are_folded_anew(
+def test_b116_rows_of_an_older_fold_are_not_read_and_are_folded_anew(
     engine: Engine, tenant: str, database: Database
 ) -> None:
     filled(engine, tenant)
@@ -207,3 +207,20 @@ def test_the_log_folds_the_same_after_a_rebuild(engine: Engine, tenant: str, dat
     with database.read(tenant) as unit:
         generation = models.checkpoint(unit, tenant, row.number).generation
         assert models.load_all(unit, tenant, row.number, generation) == fold_log(unit, tenant, row.number, row.head)
+
+
+def test_f72_an_event_that_is_skipped_is_noted_and_a_rebuild_notes_it_again(
+    engine: Engine, tenant: str, database: Database
+) -> None:
+    filled(engine, tenant)
+    engine.append(tenant, "s", [event("weather.changed", to="rain"), said("and now?")])
+    drain(engine)
+    before = compiled(engine, tenant)
+    row = row_of(database, tenant)
+    with database.read(tenant) as unit:
+        notes = fold_log(unit, tenant, row.number, row.head).tables["notices"]
+    assert notes["unknown:weather.changed"].seq == row.head - 1
+    assert engine.verify(tenant, "s")["ok"], "the tables note it as the log does"
+    assert engine.rebuild(tenant, "s")["problems"] == []
+    assert engine.verify(tenant, "s")["ok"]
+    assert engine.replay(tenant, before["id"])["identical"]

@@ -79,13 +79,14 @@ def _lines(
         rows = [row for name in sorted(heads) if (row := streams.get(unit, tenant, name)) is not None]
     head = {"format": FORMAT, "version": VERSION, "session": session, "prompt": prompt, "versions": upto}
     yield {**head, "streams": {row.stream_id: heads[row.stream_id] for row in rows}}
+    masks = {row.stream_id: _masker(deps, tenant, row) for row in rows}
     for row in rows:
-        mask = _masker(deps, tenant, row)
+        mask = masks[row.stream_id]
         yield {"stream": row.stream_id, "about": dict(row.about), "head": heads[row.stream_id]}
         for event in _events(deps, row, heads[row.stream_id]):
             yield {"event": _shown(event, mask)}
     for snapshot in replay.rows_of(deps, tenant, session):
-        if snapshot.version <= upto and (made := _snapshot(deps, tenant, snapshot)):
+        if snapshot.version <= upto and (made := _snapshot(deps, tenant, snapshot, masks[f"session/{session}"])):
             yield {"prompt": made}
 
 
@@ -128,11 +129,14 @@ def _without_secrets(kind: str, data: Any) -> Any:
     return {**data, "values": shown}
 
 
-def _snapshot(deps: Deps, tenant: str, row: SnapshotRow) -> Json | None:
+def _snapshot(deps: Deps, tenant: str, row: SnapshotRow, mask: Masker) -> Json | None:
+    """As it is stored, but for what its sources answered: that is masked only when it is rendered."""
     with deps.database.read(tenant) as unit:
         body, layout = snapshots.body(unit, row), snapshots.layout(unit, tenant, row.stream, row.id)
     if body is None:
         return None
+    inputs = {**body["inputs"], "sources": masked_value(body["inputs"]["sources"], mask)}
+    body = {**body, "inputs": inputs}
     told = ("id", "version", "parent", "view", "about", "content_hash", "created_at")
     return {**{name: getattr(row, name) for name in told}, "layout": layout, "body": body}
 

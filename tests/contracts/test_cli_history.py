@@ -1,0 +1,92 @@
+"""The command line of the time machine, against the real application: what the story in the docs does not run."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+import promptctx
+from promptctx.cli import Cli, app
+from workers.settings import load_settings
+
+pytest_plugins = ["api_server"]
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(http: httpx2.Client) -> Run:
+    """Runs a command. With `--json` what it printed, parsed."""
+    url = str(http.base_url).rstrip("/")
+    with promptctx.Client(url) as client:
+        session = client.session("trip")
+        session.instructions(role="You book trips.")
+        for turn in range(4):
+            session.user(f"Find the train number {turn}, please. " + f"Leg {turn} goes over the mountains. " * 30)
+            session.assistant(f"Train {turn} leaves at noon.")
+            session.compile(budget=600).result(60)
+
+    def _run(*words: str) -> Any:
+        done = CliRunner().invoke(app, list(words), obj=Cli(url=url), env={"COLUMNS": "160", "TERM": "dumb"})
+        assert done.exit_code == 0, f"{words}: {done.output}"
+        return json.loads(done.stdout) if "--json" in words else done.stdout
+
+    return _run
+
+
+def test_prompts_are_explained(run: Run) -> None:
+    found = run("diff", "trip@3", "trip@4", "--json")
+    assert (found["before"]["version"], found["after"]["version"]) == (3, 4)
+    assert any("train number 3" in line["text"] for change in found["changes"] for line in change["lines"])
+    assert "train number 3" in run("diff", "trip@3", "trip@4")
+    lines = run("blame", "trip@4", "train number 3", "--json")["lines"]
+    assert [event["kind"] for line in lines for event in line["events"]] == ["user.input"]
+    assert "user.input" in run("blame", "trip@4")
+    assert run("why", "trip@4", "2", "--json")["disposition"] == "dropped"
+    assert "dropped by" in run("why", "trip@4", "2")
+    assert run("bisect", "trip", "train number 2", "--json")["appeared"]["version"] == 3
+    assert "appeared in version 3: user.input" in run("bisect", "trip", "train number 2")
+    summaries = run("provenance", "trip@4", "--json")["summaries"]
+    assert {one["event_id"] for row in summaries for one in row["originals"]}
+    assert "train number" in run("provenance", "trip@4")
+
+
+def test_flags_and_labels_choose_what_is_kept(run: Run) -> None:
+    assert "flagged trip@2 as bad" in run("flag", "trip@2", "--note", "wrong train")
+    (bad,) = run("flagged", "--json")["flagged"]
+    assert (bad["version"], bad["note"]) == (2, "wrong train")
+    assert "trip@2" in run("flagged")
+    assert run("active", "trip", "--json")["version"] == 4
+    assert "labelled trip@3 active" in run("label", "trip", "3", "active")
+    assert run("active", "trip", "--json")["version"] == 3
+    assert [row["version"] for row in run("label", "trip", "--json")["marked"]] == [2, 3]
+    assert run("prune", "trip", "--keep-last", "1", "--dry-run", "--json")["pruned"] == 1
+    whole = run("show", "trip@1", "--json")["payload"]
+    assert run("prune", "trip", "--keep-last", "1", "--json")["pruned"] == 1
+    assert run("show", "trip@1", "--json")["payload"] == whole
+    assert run("prune", "trip", "--keep-last", "1", "--json")["pruned"] == 0
+    assert run("bisect", "trip", "train number 0", "--json")["appeared"]["version"] == 1, (
+        "a pruned version is made again"
+    )
+
+
+def test_a_bundle_of_a_reproduction_is_taken_in_elsewhere(
+    run: Run, serve: Any, empty_store: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "report"
+    files = run("reproduce", "trip@3", "--to", str(folder), "--bundle", "--json")["files"]
+    (bundle,) = [name for name in files if "bundle" in name]
+    again = run("restore", str(folder / bundle), "--json")
+    assert (again["session"], again["events"], again["prompts"]) == ("trip", 0, 0), "it is all here already"
+    copy = shutil.copy(empty_store, tmp_path / "elsewhere.db")
+    with serve(load_settings(database_url=f"sqlite:///{copy}")) as other:
+        there = str(other.base_url).rstrip("/")
+        taken = CliRunner().invoke(app, ["restore", str(folder / bundle)], obj=Cli(url=there))
+        replayed = CliRunner().invoke(app, ["replay", "--session", "trip", "--json"], obj=Cli(url=there))
+    assert (taken.exit_code, replayed.exit_code) == (0, 0), taken.output + replayed.output
+    assert "3 prompts are new here" in " ".join(taken.stdout.split())
