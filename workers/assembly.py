@@ -12,13 +12,14 @@ from workers.dumps import Dumps
 from workers.engine import Deps, Engine
 from workers.settings import Settings, config_file
 from workers.store import Database
+from workers.store.sealing import Sealing
 
 
 def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Clock | None = None) -> Engine:
     """An engine that runs. Its dispatcher is started; `close` it at the end."""
     chosen = dispatcher or make_dispatcher(settings)
     deps = Deps(
-        database=Database(settings.database_url, settings.sync_mode, settings.database_connections),
+        database=Database(settings.database_url, settings.sync_mode, settings.database_connections, sealing(settings)),
         dispatcher=chosen,
         clock=clock or SystemClock(),
         modes=modes(settings),
@@ -31,6 +32,11 @@ def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Cl
     )
     chosen.start(deps)
     return Engine(deps)
+
+
+def sealing(settings: Settings) -> Sealing:
+    master = settings.master_key.get_secret_value() if settings.master_key else None
+    return Sealing(settings.encrypt == "subject", master)
 
 
 def settle_in(engine: Engine) -> None:

@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     rule_limit: int = Field(20_000, ge=1)
     # Seconds that a sender may take for a piece of a request's body.
     body_timeout: float = Field(30.0, gt=0, le=3600)
+    # Whether payloads are sealed with a key of their subject, and what these keys are wrapped with.
+    encrypt: Literal["off", "subject"] = "off"
+    master_key: SecretStr | None = Field(None, min_length=32)
     require_keys: bool = False
     # A key with every scope of the tenant `default`, for a first set-up.
     root_key: SecretStr | None = Field(None, min_length=32)

@@ -11,7 +11,7 @@ from workers.engine import closures, dumping, forking, guards, undoing
 from workers.engine.closures import Erased
 from workers.engine.deps import Deps
 from workers.engine.drafts import Incoming, checked_name, read_drafts
-from workers.engine.reading import subject_stream
+from workers.engine.reading import owner, subject_stream
 from workers.store import Unit, documents, log, snapshots, streams, work
 from workers.store.log import Known, NewEvent
 from workers.store.streams import StreamRow
@@ -259,7 +259,7 @@ class _Batch:
 
     def _write(self, row: StreamRow, target: _Target) -> None:
         at = max(self.now, row.updated_at)
-        digest = log.write(self.unit, row, target.events, at)
+        digest = log.write(self.unit, row, target.events, at, self._owner(row))
         faults.point("append.after_events")
         for seq, place in enumerate(target.places, row.head + 1):
             if place != _NO_RECEIPT:
@@ -268,6 +268,11 @@ class _Batch:
         if not streams.move(self.unit, row, row.head + len(target.events), digest, about, at):
             raise StoreUnavailable("The stream's head moved under its lock; try again.")
         faults.point("append.after_head")
+
+    def _owner(self, row: StreamRow) -> str | None:
+        """Whose payloads they are: what is written to a fork is the fork's."""
+        about = self.about if row.name == self.home.name else row.about
+        return owner(row.stream_id, about.get("subject"))
 
 
 def _about(told: SessionStarted) -> Json:

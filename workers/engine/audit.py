@@ -15,6 +15,7 @@ from domain.events import (
 )  # fmt: skip
 from domain.snapshots import Layout, Prompt
 from domain.state import ContextState
+from workers.engine.reading import owner
 from workers.store import Unit, log, snapshots, streams
 from workers.store.log import NewEvent
 from workers.store.snapshots import SnapshotRow
@@ -39,7 +40,7 @@ def write_audit(
     audit = streams.lock(unit, home.tenant, f"audit/{home.name}", now)
     at = max(now, audit.updated_at)
     events = [_event(row, place, payload, origin) for place, payload in enumerate(told)]
-    digest = log.write(unit, audit, events, at)
+    digest = log.write(unit, audit, events, at, owner(audit.stream_id, home.about.get("subject")))
     streams.move(unit, audit, audit.head + len(events), digest, audit.about, at)
 
 

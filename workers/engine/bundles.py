@@ -15,7 +15,7 @@ from domain.masking import MASK, Masker, masked_value, masker
 from workers.engine import prompts, replay
 from workers.engine.deps import Deps
 from workers.engine.folds import fold_at
-from workers.engine.reading import session_row, subject_stream
+from workers.engine.reading import owner, session_row, subject_stream
 from workers.store import Unit, log, snapshots, streams, work
 from workers.store.log import StoredEvent
 from workers.store.snapshots import SnapshotRow
@@ -218,7 +218,9 @@ def _restore_stream(deps: Deps, unit: Unit, tenant: str, found: list[Json]) -> i
         return 0
     if not events:
         return 0
-    digest = log.restore(unit, row, events)
+    home = streams.get(unit, tenant, f"session/{rest}") if kind == "audit" else None
+    subject = (home.about if home else head["about"]).get("subject")
+    digest = log.restore(unit, row, events, owner(name, subject))
     streams.move(unit, row, len(events), digest, head["about"], events[-1].recorded_at)
     if kind != "audit":
         work.want(unit, tenant, row.number, "project", len(events))

@@ -12,7 +12,7 @@ from typing import Any
 from domain.canonical import canonical_json, parse_json
 from domain.errors import InvalidEvent, UnknownSession
 from domain.events import EventRedacted, SessionForked, dump_payload
-from workers.engine.reading import subject_stream
+from workers.engine.reading import owner, subject_stream
 from workers.store import Unit, documents, log, streams, work
 from workers.store.log import NewEvent, StoredEvent
 from workers.store.streams import StreamRow
@@ -83,7 +83,7 @@ def _copied(unit: Unit, row: StreamRow, events: Iterator[StoredEvent], about: Js
 
 
 def _restored(unit: Unit, row: StreamRow, page: list[StoredEvent], about: Json) -> StreamRow:
-    digest = log.restore(unit, row, page)
+    digest = log.restore(unit, row, page, owner(row.stream_id, about.get("subject")))
     return _moved(unit, row, row.head + len(page), digest, about, page[-1].recorded_at)
 
 

@@ -31,6 +31,14 @@ def subject_stream(session: str, subject: str | None) -> str:
     return f"subject/{subject or f'session:{session}'}"
 
 
+def owner(stream_id: str, subject: str | None) -> str | None:
+    """The subject that a stream belongs to, of a session by its subject; None of what a tenant shares."""
+    kind, _, name = stream_id.partition("/")
+    if kind == "tenant":
+        return None
+    return name if kind == "subject" else subject_stream(name, subject).removeprefix("subject/")
+
+
 def related(unit: Unit, home: StreamRow, place: str) -> StreamRow | None:
     """One of the streams that a session's events go to; None while it holds nothing."""
     if place == "session":

@@ -15,7 +15,7 @@ from workers.engine.deps import Deps
 from workers.engine.folds import fold_log
 from workers.engine.project import catch_up
 from workers.engine.walking import Progress
-from workers.store import log, models, snapshots
+from workers.store import log, models, snapshots, subject_keys
 from workers.store.streams import StreamRow
 
 Json = dict[str, Any]
@@ -24,6 +24,10 @@ PAGE = 1000
 RESTORE = (
     "the log was changed outside of promptctx: stop writing, restore the newest backup that verifies, and import what"
     " came after it again"
+)
+KEYS = (
+    "if the subject was erased since, `python -m workers erase --again FILE` erases what is left; if not, restore the"
+    " table `subject_keys`, then `rebuild`"
 )
 REBUILD = "python -m workers rebuild --tenant {tenant} --session {session}"
 
@@ -60,6 +64,9 @@ def _findings(deps: Deps, row: StreamRow, progress: Progress | None, total: int)
         return
     yield from _tables(deps, row)
     with deps.database.read(row.tenant) as unit:
+        if lost := subject_keys.lost(unit, row.tenant, row.number):
+            seqs = ", ".join(map(str, lost[:10]))
+            yield Finding("keys", f"what seq {seqs} said cannot be read: the key of its subject is not there", KEYS)
         for problem, hint in unerased(unit, row):
             yield Finding("erasure", problem, hint)
         for snapshot in snapshots.unreadable(unit, row.tenant, row.number):

@@ -110,7 +110,7 @@ class SqlHistory:
     """The domain's history reader over the tables, inside one read unit."""
 
     def __init__(self, unit: Unit, tenant: str, stream: int, generation: int, count: LearningCounter) -> None:
-        self._unit = unit
+        self._unit, self._tenant = unit, tenant
         self._count = count
         self._key = {
             "of_tenant": tenant, "of_stream": stream, "of_generation": generation, "of_counting": count.key,
@@ -144,6 +144,7 @@ class SqlHistory:
         )
 
     def _read(self, found: Sequence[Any]) -> list[Message]:
+        found = [models.readable(self._unit, self._tenant, row) for row in found]
         read = [_message(row) for row in found]
         self._count.learn(
             {message.event_id: row[-1] for message, row in zip(read, found, strict=True) if row[-1] is not None}
@@ -189,7 +190,7 @@ def count_ahead(unit: Unit, tenant: str, stream: int, checkpoint: Checkpoint, co
     if len(waiting) < LEFT:
         return None
     rows = []
-    for message in map(_message, waiting):
+    for message in (_message(models.readable(unit, tenant, row)) for row in waiting):
         spent = count.message(message)
         tokens, number, units = tokens + spent, number + 1, units + (message.unit == message.seq)
         rows.append((message.seq, spent, tokens, number, units))

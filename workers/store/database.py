@@ -24,6 +24,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from domain.errors import InvalidRequest, StoreUnavailable
 from workers.store import files
 from workers.store import postgresql as server
+from workers.store.sealing import Sealing
 
 DialectName = Literal["sqlite", "postgresql"]
 
@@ -145,10 +146,12 @@ def insert(table: sa.Table, dialect: DialectName) -> Any:
 class Unit:
     """One transaction. `run` and `many` take prepared statements, `execute` any other."""
 
-    __slots__ = ("connection", "dialect", "driver")
+    __slots__ = ("connection", "dialect", "driver", "keys", "sealing")
 
-    def __init__(self, connection: sa.Connection, dialect: DialectName) -> None:
+    def __init__(self, connection: sa.Connection, dialect: DialectName, sealing: Sealing) -> None:
         self.connection = connection
+        self.sealing = sealing
+        self.keys: dict[tuple[str, bytes], Any] = {}
         self.dialect: DialectName = dialect
         self.driver: Any = connection.connection.dbapi_connection
 
@@ -191,11 +194,14 @@ _NOW = Prepared(lambda dialect: sa.select(now_sql(dialect)))
 class Database:
     """The engines of one URL, made anew in each process: a connection must not be used across a fork."""
 
-    def __init__(self, url: str, synchronous: str = "NORMAL", connections: int = 20) -> None:
+    def __init__(
+        self, url: str, synchronous: str = "NORMAL", connections: int = 20, sealing: Sealing | None = None
+    ) -> None:
         """`connections` is the most that a process opens at a time to PostgreSQL; further units wait for one."""
         self.url = sa.make_url(url)
         self.dialect: DialectName = _dialect_name(self.url)
         self.synchronous, self.connections = synchronous, connections
+        self.sealing = sealing or Sealing()
         self._role: str | None = None
         self._pid = -1
         self._engines: tuple[sa.Engine, sa.Engine] | None = None
@@ -222,7 +228,7 @@ class Database:
                 with connection.begin():
                     if self._role is None:
                         self._role = server.role_of(connection)
-                    unit = Unit(connection, self.dialect)
+                    unit = Unit(connection, self.dialect, self.sealing)
                     unit.driver.execute(server.begin(tenant, self._role, reading=reading))
                     yield unit
             except self._outages as error:
@@ -254,11 +260,11 @@ class Database:
             if driver.in_transaction:
                 # A unit inside a unit of this thread has a connection of its own.
                 with self.engines()[which].connect() as another, another.begin():
-                    yield Unit(another, self.dialect)
+                    yield Unit(another, self.dialect, self.sealing)
                 return
             driver.execute(_BEGIN[which])
             try:
-                yield Unit(connection, self.dialect)
+                yield Unit(connection, self.dialect, self.sealing)
             except BaseException:
                 _end(connection, driver, commit=False)
                 raise

@@ -47,7 +47,8 @@ class Finder:
         events = log.said(unit, row.tenant, row.stream, seqs, seqs)
         for seq, place in parts:
             event_id, texts = events[seq]
-            self._known[seq, place] = self._text in (event_id if place is None else texts[place] or "")
+            said = event_id if place is None else next(iter(texts[place : place + 1]), None)
+            self._known[seq, place] = self._text in (said or "")
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,9 @@ from domain.canonical import parse_json
 from domain.digests import SALT_BYTES, next_digest, payload_hash
 from domain.events import Event, read_payload
 from domain.history import HEADER_KINDS, Header
+from workers.store import subject_keys
 from workers.store.database import Bulk, DialectName, Prepared, Unit
+from workers.store.sealing import MARK, seal
 from workers.store.streams import StreamRow
 from workers.store.tables import events, streams
 
@@ -80,6 +82,8 @@ class StoredEvent:
     salt: bytes | None
     payload_hash: bytes
     digest: bytes
+    sealed: bytes | None = None
+    """As it lies in the log, if it is sealed; without its key, payload and salt are None."""
 
     @property
     def event_id(self) -> str:
@@ -90,7 +94,18 @@ _FIELDS = (
     "seq", "event_id", "kind", "schema_version", "recorded_at", "occurred_at", "actor", "run_id", "causation_id",
     "correlation_id", "origin", "payload", "salt", "payload_hash", "digest",
 )  # fmt: skip
+_PAYLOAD = _FIELDS.index("payload")
 _COLUMNS = tuple(events.c[name] for name in _FIELDS)
+
+
+def _stored(unit: Unit, tenant: str, found: Sequence[Any]) -> StoredEvent:
+    """The one place where a whole row is read."""
+    sealed = found[_PAYLOAD]
+    if sealed is None or sealed[:1] != MARK:
+        return StoredEvent(*found)
+    salt, payload = subject_keys.opened(unit, tenant, sealed)
+    return StoredEvent(*found[:_PAYLOAD], payload, salt, *found[_PAYLOAD + 2 :], sealed)
+
 
 _KNOWN = (events.c.event_id, events.c.seq, events.c.kind, events.c.schema_version, events.c.payload)
 
@@ -137,7 +152,7 @@ def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) 
             "of_tenant": tenant, "home": home, "audit": audit, "subject": subject, "shared": shared, "key": keys[0],
         }  # fmt: skip
         found = unit.run(_KNOWN_ONE, params).fetchall()
-        return {row[1]: Known(row[0], *row[2:]) for row in found}
+        return {row[1]: _known(unit, tenant, row[0], row[2:]) for row in found}
     held: dict[bytes, Known] = {}
     query = sa.select(streams.c.stream_id, streams.c.number).where(
         streams.c.tenant == tenant, streams.c.stream_id.in_(names), streams.c.head > 0
@@ -145,8 +160,13 @@ def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) 
     for name, number in unit.execute(query).all():
         for at in range(0, len(keys), AT_ONCE):
             for row in unit.run(_KNOWN_MANY, _look_up(tenant, number, keys[at : at + AT_ONCE])).fetchall():
-                held[row[0]] = Known(name, *row[1:])
+                held[row[0]] = _known(unit, tenant, name, row[1:])
     return held
+
+
+def _known(unit: Unit, tenant: str, name: str, found: Sequence[Any]) -> Known:
+    seq, kind, version, payload = found
+    return Known(name, seq, kind, version, subject_keys.payload(unit, tenant, payload))
 
 
 def _look_up(tenant: str, number: int, keys: Sequence[bytes]) -> dict[str, Any]:
@@ -158,9 +178,12 @@ def _look_up(tenant: str, number: int, keys: Sequence[bytes]) -> dict[str, Any]:
 _INSERT = Bulk(events, ("tenant", "stream", "recorded_at"), tuple(name for name in _FIELDS if name != "recorded_at"))
 
 
-def write(unit: Unit, row: StreamRow, new: Sequence[NewEvent], recorded_at: int) -> bytes:
-    """Insert the events after the head of `row`, chained; the new head digest. The caller moves the head."""
+def write(unit: Unit, row: StreamRow, new: Sequence[NewEvent], recorded_at: int, owner: str | None = None) -> bytes:
+    """Insert the events after the head of `row`, chained; the new head digest. The caller moves the head.
+
+    The payloads are sealed for `owner`, a subject, if the store seals."""
     digest, rows = row.digest, []
+    keep = _sealer(unit, row.tenant, owner)
     salts = os.urandom(SALT_BYTES * len(new))
     for place, event in enumerate(new):
         seq, salt = row.head + place + 1, salts[place * SALT_BYTES : (place + 1) * SALT_BYTES]
@@ -169,7 +192,7 @@ def write(unit: Unit, row: StreamRow, new: Sequence[NewEvent], recorded_at: int)
         rows.append(
             (
                 seq, event.key, event.kind, event.schema_version, event.occurred_at, event.actor, event.run_id,
-                event.causation_id, event.correlation_id, event.origin, event.payload, salt, hashed, digest,
+                event.causation_id, event.correlation_id, event.origin, *keep(event.payload, salt), hashed, digest,
             )
         )  # fmt: skip
     _INSERT.run(unit, (row.tenant, row.number, recorded_at), rows)
@@ -179,17 +202,32 @@ def write(unit: Unit, row: StreamRow, new: Sequence[NewEvent], recorded_at: int)
 _RESTORE = Bulk(events, ("tenant", "stream"), _FIELDS)
 
 
-def restore(unit: Unit, row: StreamRow, found: Sequence[StoredEvent]) -> bytes:
+Kept = tuple[bytes | None, bytes | None]
+"""The columns `payload` and `salt`."""
+
+
+def _sealer(unit: Unit, tenant: str, owner: str | None) -> Callable[[bytes | None, bytes | None], Kept]:
+    if owner is None or not unit.sealing.on:
+        return lambda payload, salt: (payload, salt)
+    name, key = subject_keys.of(unit, tenant, owner)
+    return lambda payload, salt: (None, None) if payload is None else (seal(name, key, salt or b"", payload), None)
+
+
+def restore(unit: Unit, row: StreamRow, found: Sequence[StoredEvent], owner: str | None = None) -> bytes:
     """Insert events that were written elsewhere behind the head of `row`: with their ids, times, salts and hashes, in
-    the chain of this stream. The new head digest; the caller moves the head."""
+    the chain of this stream. The new head digest; the caller moves the head.
+
+    What is sealed stays sealed with the key that it has: a copy is erased with the original."""
     digest, rows = row.digest, []
+    keep = _sealer(unit, row.tenant, owner)
     for seq, event in enumerate(found, row.head + 1):
         fields = envelope(row.tenant, row.stream_id, seq, event.recorded_at, event)
         digest = next_digest(digest, fields, event.payload_hash)
+        kept = keep(event.payload, event.salt) if event.sealed is None else (event.sealed, None)
         rows.append(
             (
                 seq, event.key, event.kind, event.schema_version, event.recorded_at, event.occurred_at, event.actor,
-                event.run_id, event.causation_id, event.correlation_id, event.origin, event.payload, event.salt,
+                event.run_id, event.causation_id, event.correlation_id, event.origin, *kept,
                 event.payload_hash, digest,
             )
         )  # fmt: skip
@@ -245,14 +283,14 @@ NO_END = 2**62
 def after(unit: Unit, tenant: str, stream: int, seq: int, limit: int, upto: int = NO_END) -> list[StoredEvent]:
     """The stored events after `seq`, in order."""
     params = {"of_tenant": tenant, "of_stream": stream, "after": seq, "upto": upto, "most": limit}
-    return [StoredEvent(*found) for found in unit.run(_AFTER, params).fetchall()]
+    return [_stored(unit, tenant, found) for found in unit.run(_AFTER, params).fetchall()]
 
 
 def at(unit: Unit, tenant: str, stream: int, seqs: Collection[int]) -> list[StoredEvent]:
     query = sa.select(*_COLUMNS).where(
         events.c.tenant == tenant, events.c.stream == stream, events.c.seq.in_(sorted(seqs))
     )
-    return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
+    return [_stored(unit, tenant, found) for found in unit.execute(query.order_by(events.c.seq))]
 
 
 def under(unit: Unit, tenant: str, stream: int, keys: Collection[bytes]) -> list[StoredEvent]:
@@ -260,7 +298,7 @@ def under(unit: Unit, tenant: str, stream: int, keys: Collection[bytes]) -> list
     query = sa.select(*_COLUMNS).where(
         events.c.tenant == tenant, events.c.stream == stream, events.c.event_id.in_(keys)
     )
-    return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
+    return [_stored(unit, tenant, found) for found in unit.execute(query.order_by(events.c.seq))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +318,11 @@ class Outline:
         return unpack_id(self.key)
 
 
+def _outline(unit: Unit, tenant: str, found: Sequence[Any]) -> Outline:
+    seq, key, kind, recorded_at, payload, erased = found
+    return Outline(seq, key, kind, recorded_at, subject_keys.payload(unit, tenant, payload), bool(erased))
+
+
 def named(
     unit: Unit, tenant: str, stream: int, keys: Sequence[bytes], after: int, upto: int, full: Collection[str] = ()
 ) -> Iterator[Outline]:
@@ -291,29 +334,29 @@ def named(
     ).where(events.c.tenant == tenant, events.c.stream == stream)
     for start in range(0, len(keys), 500):
         for found in unit.execute(chosen.where(events.c.event_id.in_(keys[start : start + 500]))):
-            yield Outline(*found)
+            yield _outline(unit, tenant, found)
     if after < upto:
         between = chosen.where(events.c.seq > after, events.c.seq <= upto)
         for found in unit.execute(between.order_by(events.c.seq)):
-            yield Outline(*found)
+            yield _outline(unit, tenant, found)
 
 
 def since(unit: Unit, tenant: str, stream: int, seq: int) -> list[StoredEvent]:
     """All events after `seq`, in order."""
     query = sa.select(*_COLUMNS).where(events.c.tenant == tenant, events.c.stream == stream, events.c.seq > seq)
-    return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
+    return [_stored(unit, tenant, found) for found in unit.execute(query.order_by(events.c.seq))]
 
 
 def of_kind(unit: Unit, tenant: str, stream: int, kind: str) -> list[StoredEvent]:
     query = sa.select(*_COLUMNS).where(events.c.tenant == tenant, events.c.stream == stream, events.c.kind == kind)
-    return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
+    return [_stored(unit, tenant, found) for found in unit.execute(query.order_by(events.c.seq))]
 
 
 def through(unit: Unit, tenant: str, stream: int, session: str, after: int) -> list[StoredEvent]:
     """The events after `after` that came into a stream through a session, in order."""
     mine = (events.c.tenant == tenant, events.c.stream == stream, events.c.seq > after)
     query = sa.select(*_COLUMNS).where(*mine, events.c.origin.is_not(None)).order_by(events.c.seq)
-    found = (StoredEvent(*one) for one in unit.execute(query))
+    found = (_stored(unit, tenant, one) for one in unit.execute(query))
     return [event for event in found if event.origin and event.origin.rpartition("@")[0] == session]
 
 
@@ -326,7 +369,7 @@ def marks(unit: Unit, tenant: str, stream: int | None) -> list[StoredEvent]:
     if stream is not None:
         query = query.where(events.c.stream == stream)
     query = query.order_by(events.c.recorded_at, events.c.stream, events.c.seq)
-    return [StoredEvent(*found) for found in unit.execute(query)]
+    return [_stored(unit, tenant, found) for found in unit.execute(query)]
 
 
 def holders(unit: Unit, tenant: str, key: bytes) -> list[tuple[str, int, int]]:
@@ -352,7 +395,7 @@ def said(
                 events.c.tenant == tenant, events.c.stream == stream, events.c.seq.in_(wanted[start : start + 500])
             )
             for seq, key, stored in unit.execute(query):
-                found[seq] = unpack_id(key), _part_texts(stored)
+                found[seq] = unpack_id(key), _part_texts(subject_keys.payload(unit, tenant, stored))
     return found
 
 
@@ -385,7 +428,7 @@ def headers(unit: Unit, tenant: str, stream: int, upto: int) -> Iterator[Header]
     """What `effective` needs of a stream: light, for the payloads of most kinds stay where they are."""
     mine = (events.c.tenant == tenant, events.c.stream == stream, events.c.seq <= upto)
     full = sa.select(*_COLUMNS).where(*mine, events.c.kind.in_(sorted(HEADER_KINDS)))
-    payloads = {found.seq: fact(StoredEvent(*found)).payload for found in unit.execute(full)}
+    payloads = {found.seq: fact(_stored(unit, tenant, found)).payload for found in unit.execute(full)}
     light = sa.select(events.c.seq, events.c.event_id, events.c.kind).where(*mine).order_by(events.c.seq)
     for seq, key, kind in unit.execute(light):
         yield Header(seq, unpack_id(key), kind, payloads.get(seq))
@@ -396,7 +439,7 @@ def of_kinds(unit: Unit, tenant: str, stream: int, kinds: Collection[str]) -> li
     query = sa.select(*_COLUMNS).where(
         events.c.tenant == tenant, events.c.stream == stream, events.c.kind.in_(sorted(kinds))
     )
-    return [StoredEvent(*found) for found in unit.execute(query.order_by(events.c.seq))]
+    return [_stored(unit, tenant, found) for found in unit.execute(query.order_by(events.c.seq))]
 
 
 def payloads(unit: Unit, tenant: str, stream: int, ids: Collection[str]) -> list[tuple[int, bytes, bool]]:
@@ -464,7 +507,7 @@ def came_through(unit: Unit, tenant: str, stream: int, sessions: Collection[str]
         events.c.tenant == tenant, events.c.stream == stream, events.c.payload.is_not(None),
         events.c.origin.is_not(None), events.c.kind != "event.redacted",
     )  # fmt: skip
-    found = (StoredEvent(*row) for row in unit.execute(query.order_by(events.c.seq)))
+    found = (_stored(unit, tenant, row) for row in unit.execute(query.order_by(events.c.seq)))
     return [one for one in found if (one.origin or "").rpartition("@")[0] in sessions]
 
 

@@ -12,8 +12,10 @@ from domain.canonical import canonical_json, parse_json, sha256_hex
 from domain.events import read_payload
 from domain.rows import TABLES, Lookups, Message, dump_row, load_row
 from domain.state import FOLD, ContextState, small_tables
+from workers.store import subject_keys
 from workers.store.database import Bulk, DialectName, Prepared, Unit, insert, joined
 from workers.store.log import pack_id, unpack_id
+from workers.store.sealing import MARK
 from workers.store.tables import checkpoints, events, message_tokens, messages, rows
 
 LONG_KEY = 120
@@ -195,7 +197,7 @@ def look_up(
         if (packed := _packed(name)) is not None:
             key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "id": packed}
             for row in unit.run(_ONE_MESSAGE, key).fetchall():
-                tables["messages"][name] = read_message(row)
+                tables["messages"][name] = read_message(readable(unit, tenant, row))
 
 
 def load_all(unit: Unit, tenant: str, stream: int, generation: int) -> ContextState:
@@ -205,7 +207,7 @@ def load_all(unit: Unit, tenant: str, stream: int, generation: int) -> ContextSt
     for name, packed, body in unit.execute(query):
         _put(tables[name], name, packed, body)
     for row in unit.execute(select_messages(tenant, stream, generation)):
-        message = read_message(row)
+        message = read_message(readable(unit, tenant, row))
         tables["messages"][message.event_id] = message
     return ContextState(tables)
 
@@ -263,6 +265,14 @@ def select_messages(tenant: str, stream: int, generation: int) -> Any:
         .where(*_of(messages, tenant, stream, generation))
         .order_by(messages.c.seq)
     )
+
+
+def readable(unit: Unit, tenant: str, found: Sequence[Any]) -> Sequence[Any]:
+    """The columns of `MESSAGE`, and more behind them, with the payload unsealed."""
+    sealed = found[len(MESSAGE) - 1]
+    if sealed is None or sealed[:1] != MARK:
+        return found
+    return (*found[: len(MESSAGE) - 1], subject_keys.payload(unit, tenant, sealed), *found[len(MESSAGE) :])
 
 
 def read_message(found: Sequence[Any]) -> Message:

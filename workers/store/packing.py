@@ -75,6 +75,10 @@ def _references(log: Mapping[str, Said]) -> dict[str, str]:
     return known
 
 
+class Unreadable(ValueError):
+    """A packed value refers to something that can no longer be read."""
+
+
 Place = bytes | tuple[int, int | None]
 """Where a text is stored: under its hash, or as a content part of an event of the session; None for the event's id."""
 
@@ -138,7 +142,10 @@ class Packed:
                 return f'"{log[int(rest)][0]}"'
             if kind == "x":
                 seq, _, place = rest.partition(".")
-                return _spell(log[int(seq)][1][int(place)] or "")
+                texts_of = log[int(seq)][1]
+                if int(place) >= len(texts_of):
+                    raise Unreadable(f"what seq {seq} said is gone")
+                return _spell(texts_of[int(place)] or "")
             if kind == "u":
                 return f'"{self.ids[int(rest)]}"'
             return _spell(texts[self.hashes[int(rest)]]) if kind == "t" else f'"{rest}"'

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from domain.canonical import parse_json
+from workers.store import subject_keys
 from workers.store.database import Prepared, Unit
 from workers.store.log import unpack_id
 from workers.store.models import WITH_EVENTS
@@ -81,20 +82,21 @@ _ONE = _spoken(lambda: messages.c.seq == bindparam("seq"))
 def after(unit: Unit, tenant: str, stream: int, generation: int, seq: int, most: int) -> list[Spoken]:
     """The next messages after a seq that say something."""
     key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "after": seq, "most": most}
-    return list(_read(unit.run(_AFTER, key).fetchall()))
+    return list(_read(unit, tenant, unit.run(_AFTER, key).fetchall()))
 
 
 def at(unit: Unit, tenant: str, stream: int, generation: int, seq: int) -> Spoken | None:
     key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "seq": seq, "most": 1}
-    return next(_read(unit.run(_ONE, key).fetchall()), None)
+    return next(_read(unit, tenant, unit.run(_ONE, key).fetchall()), None)
 
 
-def _read(rows: Any) -> Iterator[Spoken]:
+def _read(unit_of_work: Unit, tenant: str, rows: Any) -> Iterator[Spoken]:
     for seq, unit, event_id, kind, payload, occurred_at, recorded_at in rows:
         role = ROLES.get(kind)
         if role is None:
             continue
-        told = parse_json(payload)
+        said = subject_keys.payload(unit_of_work, tenant, payload)
+        told = parse_json(said) if said is not None else {}
         yield Spoken(
             seq, unit, unpack_id(event_id), role, told.get("name") or "" if role == "user" else "",
             _text(told.get("content")), occurred_at or recorded_at, recorded_at,

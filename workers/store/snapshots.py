@@ -141,7 +141,7 @@ def layout(unit: Unit, tenant: str, stream: int, snapshot_id: str) -> Any:
 
 
 def body(unit: Unit, row: SnapshotRow) -> Json | None:
-    """Everything else that was stored; None once it was erased."""
+    """Everything else that was stored; None once it was erased, or if the key to what it shows is gone."""
     query = sa.select(snapshots.c.body).where(snapshots.c.tenant == row.tenant, snapshots.c.id == row.id)
     packed = unit.execute(query).scalar_one()
     if packed is None:
@@ -149,7 +149,10 @@ def body(unit: Unit, row: SnapshotRow) -> Json | None:
     key = (row.tenant, row.stream, packed)
     text = _opened_last.get(key)
     if text is None:
-        text = _filled(unit, row.tenant, row.stream, packed)
+        try:
+            text = _filled(unit, row.tenant, row.stream, packed)
+        except packing.Unreadable:
+            return None
         _opened_last.put(key, text, len(text) + len(packed))
     found: Json = json.loads(text)
     return found

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam
 
 from domain.canonical import parse_json
 from domain.events import AssistantOutput
-from workers.store import models
+from workers.store import models, subject_keys
 from workers.store.counts import LearningCounter
 from workers.store.database import Prepared, Unit
 from workers.store.models import WITH_EVENTS
@@ -67,7 +67,12 @@ def sizes(unit: Unit, tenant: str, stream: int, generation: int, count: Learning
         fresh = _counted(unit, tenant, stream, generation, [row[0] for row in page if row[2] is None], count)
         for seq, body, tokens, payload in page:
             said = parse_json(body)
-            yield Size(said["role"], said.get("name"), fresh[seq] if tokens is None else tokens, _output(payload))
+            yield Size(
+                said["role"],
+                said.get("name"),
+                fresh[seq] if tokens is None else tokens,
+                _output(subject_keys.payload(unit, tenant, payload)),
+            )
         after = page[-1][0]
 
 
@@ -77,7 +82,7 @@ def _counted(
     if not seqs:
         return {}
     query = models.select_messages(tenant, stream, generation).where(messages.c.seq.in_(seqs))
-    found = map(models.read_message, unit.execute(query))
+    found = (models.read_message(models.readable(unit, tenant, row)) for row in unit.execute(query))
     return {message.seq: count.message(message) for message in found}
 
 
