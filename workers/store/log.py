@@ -104,7 +104,8 @@ def _stored(unit: Unit, tenant: str, found: Sequence[Any]) -> StoredEvent:
     if sealed is None or sealed[:1] != MARK:
         return StoredEvent(*found)
     salt, payload = subject_keys.opened(unit, tenant, sealed)
-    return StoredEvent(*found[:_PAYLOAD], payload, salt, *found[_PAYLOAD + 2 :], sealed)
+    row: list[Any] = [*found[:_PAYLOAD], payload, salt, *found[_PAYLOAD + 2 :], sealed]
+    return StoredEvent(*row)
 
 
 _KNOWN = (events.c.event_id, events.c.seq, events.c.kind, events.c.schema_version, events.c.payload)
