@@ -33,7 +33,7 @@ test-services: .venv/.stamp ## what starts Celery workers, on Redis and RabbitMQ
 	$(PY) -m pytest -m celery -n $(JOBS) --dist loadfile --inline-snapshot=disable $(or $(TESTS),$(WITH_CELERY))
 
 test-security: .venv/.stamp ## fuzz the API from its own OpenAPI document
-	$(PY) -m pytest -m security tests/security
+	$(PY) -m pytest -m security -n $(JOBS) tests/security
 
 test-chaos: .venv/.stamp ## kill processes and servers at every step, some minutes
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup --inline-snapshot=disable $(or $(TESTS),tests/chaos)

@@ -22,12 +22,12 @@ she should so some such than that the their them then there these they this thos
 was we were what when where which while who whom whose why will with would you your yours
 """
 STOP = frozenset(_STOP_WORDS.split())
-_stemmer = snowballstemmer.stemmer("english")
 
 
 @lru_cache(1 << 16)
 def _stem(word: str) -> str:
-    return str(_stemmer.stemWord(word))
+    # A stemmer of its own for each word: it holds the word that it is at, and threads would meet in it.
+    return str(snowballstemmer.stemmer("english").stemWord(word))
 
 
 def terms(text: str) -> list[str]:

@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 AS_OF = "2026-01-01T00:00:00Z"
 BUDGET = 900
-DEADLINE = 120.0
+DEADLINE = 300.0
 _IDS = uuid.UUID("8f3c2f0a-5a55-4d3c-9d1c-0d7d3b1c6e11")
 
 

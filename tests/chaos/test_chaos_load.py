@@ -29,7 +29,7 @@ def test_f49_f58_four_writers_on_one_stream_and_forty_streams(
         for writer, journal in zip(writers, journals, strict=True)
     ]
     others = [tmp_path / f"others-{place}" for place in range(2)]
-    started += [agents.start(settings, tenant, rest[place::2], 3, journal) for place, journal in enumerate(others)]
+    started += [agents.start(settings, tenant, rest[place::2], 2, journal) for place, journal in enumerate(others)]
     assert [agents.ended(agent) for agent in started] == [0] * 6
     engine = observer(settings)
     drained(engine, tenant, sweep=True)
@@ -37,7 +37,7 @@ def test_f49_f58_four_writers_on_one_stream_and_forty_streams(
     whole.write_text("".join(journal.read_text() for journal in journals))
     assert check(engine, tenant, whole, TURNS, writers=writers)["acknowledged"] == 4 * TURNS + TURNS
     whole.write_text("".join(journal.read_text() for journal in others))
-    assert check(engine, tenant, whole, 3)["sessions"] == 40
+    assert check(engine, tenant, whole, 2)["sessions"] == 40
 
 
 def test_a_clock_that_jumps_by_a_day_at_every_look_changes_no_prompt(

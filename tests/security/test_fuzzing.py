@@ -26,7 +26,7 @@ from api_server import serving  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.security
 
-SEEN = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+SEEN = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="session")
