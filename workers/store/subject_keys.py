@@ -1,9 +1,9 @@
 """The keys of subjects, and what is sealed with them. A key that is gone makes all that it sealed unreadable."""
 
 from collections.abc import Collection
+from typing import Any
 
 import sqlalchemy as sa
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy import bindparam
 
 from workers.store import sealing
@@ -32,7 +32,7 @@ _NEW = Prepared(
 )  # fmt: skip
 
 
-def of(unit: Unit, tenant: str, subject: str) -> tuple[bytes, AESGCM]:
+def of(unit: Unit, tenant: str, subject: str) -> tuple[bytes, Any]:
     """The subject's key with its id, made if there is none, held until the end of the unit."""
     mine = {"of_tenant": tenant, "of_subject": subject}
     found = unit.run(_HOLD, mine).fetchone()
