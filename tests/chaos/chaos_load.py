@@ -44,6 +44,9 @@ class Load:
         with ExitStack() as stack:
             for _ in range(self.workers):
                 self.processes.append(stack.enter_context(working(self.settings, "--concurrency=2")))
+            for process in self.processes:
+                # A worker that finds no database when it begins ends at once: blows are for those that work.
+                children_of(process)
             writing = [
                 self.agents.start(
                     self.settings, tenant, names[place :: self.writers], self.turns, journal,
@@ -79,5 +82,6 @@ def _children(process: int) -> list[int]:
 
 def children_of(process: "subprocess.Popen[bytes]") -> list[int]:
     """Those that do the work, once they are there."""
-    until(lambda: bool(_children(process.pid)), "the worker has forked")
+    until(lambda: bool(_children(process.pid)) or process.poll() is not None, "the worker has forked")
+    assert process.returncode is None, "the worker ended before it began to work"
     return _children(process.pid)
