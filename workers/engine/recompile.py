@@ -1,6 +1,7 @@
 """Compiling again what was compiled before: from its inputs as they were recorded, or with some of them changed.
 
 It writes nothing and asks nobody: the log is folded to the recorded heads, and sources answer what they answered then.
+Only what the log itself offers for recall is looked up again where settings change.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from domain.policies import Made
 from domain.requests import CompileRequest, parse_request
 from domain.snapshots import Layout, Prompt
 from domain.sources import SourceResult
-from workers.engine import contexts
+from workers.engine import contexts, recalling
 from workers.engine.contexts import Loaded, Pins, Reach, Tokenizer
 from workers.engine.deps import Deps
 from workers.store import snapshots
@@ -62,7 +63,13 @@ def changed(deps: Deps, tenant: str, row: SnapshotRow, body: Json, changes: Chan
     parent = _parent(deps, tenant, row, body) if same_view else None
     made = _made(deps, tenant, row)
     pins = replace(pins, modes=modes, tokenizer=tokenizer)
-    return _compiled(deps, pins, parent, body, lambda loaded: loaded.with_made(made))
+
+    def asked_anew(loaded: Loaded) -> Loaded:
+        # What the log offers hangs on where the window begins, which the changes may move.
+        others = (result for result in loaded.context.sources if result.source != recalling.NAME)
+        return loaded.with_made(made).with_sources((*others, *recalling.fetch(deps, pins, loaded)))
+
+    return _compiled(deps, pins, parent, body, asked_anew)
 
 
 def with_changes(asked: Mapping[str, Any], changes: Mapping[str, Any]) -> CompileRequest:
