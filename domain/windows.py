@@ -161,6 +161,19 @@ def read_history(
     )
 
 
+def earliest(history: History, cut: int, limit: int) -> int:
+    """The seq before which no unit can stand in a window of `limit` tokens that goes on from `cut`; 0 for none."""
+    spent, first = 0, history.since
+    for unit in reversed(history.recent):
+        if unit.seq < cut:
+            return cut
+        if spent > limit:
+            return first
+        first = unit.seq
+        spent += 0 if unit.orphan else unit.tokens
+    return history.since
+
+
 def _pulled(reader: HistoryReader, builder: "UnitBuilder") -> Iterator[Unit]:
     before = NEWEST
     while page := reader.newest(before, PAGE):

@@ -176,7 +176,9 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
         parent, before = _holding(deps, job, parent, loaded)
         loaded = contexts.load(deps, pins, Reach(before, deep=False))
     faults.point("compile.loaded")
-    sources = deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots) + recalling.fetch(deps, pins, loaded)
+    sources = deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots) + recalling.fetch(
+        deps, pins, loaded, before
+    )
     try:
         loaded = loaded.with_sources(sources)
         prompt = compile_prompt(loaded.context, request, before, loaded.count, loaded.plan)

@@ -11,7 +11,9 @@ from domain.recall.index import Source
 from domain.recall.passages import passages, width
 from domain.recall.ranking import Hit, ranked
 from domain.recall.scoring import score
+from domain.snapshots import Layout
 from domain.sources import SourceItem, SourceResult
+from domain.windows import earliest
 from workers.engine.contexts import Loaded, Pins
 from workers.engine.deps import Deps
 from workers.engine.shelves import Shelf
@@ -30,13 +32,14 @@ WIDTHS_PER_TOKEN = 5
 LEAST = 8
 
 
-def fetch(deps: Deps, pins: Pins, loaded: Loaded) -> tuple[SourceResult, ...]:
-    """What the log has for the slot `recall`; nothing where the mode has no such slot or nothing is asked."""
+def fetch(deps: Deps, pins: Pins, loaded: Loaded, parent: Layout | None) -> tuple[SourceResult, ...]:
+    """What the log has for the slot `recall`; nothing where the mode has no such slot or nothing is asked. The window
+    goes on from its `parent`: what may stand in it is not recalled."""
     spec = next((spec for spec in loaded.plan.mode.slots if spec.slot == "recall"), None)
     if spec is None or not loaded.context.query.strip():
         return ()
     with deps.database.read(pins.tenant) as unit:
-        search = _Search(deps, unit, pins, loaded)
+        search = _Search(deps, unit, pins, loaded, parent.cut if parent else 0)
         items = tuple(search.items(spec))
     return (SourceResult(NAME, "recall", items),) if items else ()
 
@@ -44,8 +47,9 @@ def fetch(deps: Deps, pins: Pins, loaded: Loaded) -> tuple[SourceResult, ...]:
 class _Search:
     """One query over the sessions that the caller may see, inside one read unit."""
 
-    def __init__(self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded) -> None:
+    def __init__(self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, cut: int) -> None:
         self._deps, self._unit, self._pins, self._loaded = deps, unit, pins, loaded
+        self._window = earliest(loaded.context.history, cut, loaded.plan.limit)
         self._own = streams.get(unit, pins.tenant, pins.heads["session"]["stream"])
         self._read: dict[tuple[int, int], tuple[Spoken | None, list[str]]] = {}
 
@@ -122,7 +126,7 @@ class _Search:
         if own is None or shelf.stream != own.number:
             return False
         older = {unit.seq for unit in history.older}
-        return not history.since or said.unit >= history.since or said.unit in older
+        return not self._window or said.unit >= self._window or said.unit in older
 
 
 def _starts(shelves: list[Shelf]) -> Iterator[tuple[Shelf, int, int]]:

@@ -67,7 +67,7 @@ def changed(deps: Deps, tenant: str, row: SnapshotRow, body: Json, changes: Chan
     def asked_anew(loaded: Loaded) -> Loaded:
         # What the log offers hangs on where the window begins, which the changes may move.
         others = (result for result in loaded.context.sources if result.source != recalling.NAME)
-        return loaded.with_made(made).with_sources((*others, *recalling.fetch(deps, pins, loaded)))
+        return loaded.with_made(made).with_sources((*others, *recalling.fetch(deps, pins, loaded, parent)))
 
     return _compiled(deps, pins, parent, body, asked_anew)
 
