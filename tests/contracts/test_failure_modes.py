@@ -386,7 +386,8 @@ def test_f63_no_row_is_deleted_because_another_table_changed() -> None:
 def test_f69_every_unique_key_of_the_log_can_be_partitioned_by_tenant() -> None:
     for table in metadata.tables.values():
         keys = [table.primary_key.columns.keys(), *(index.columns.keys() for index in table.indexes if index.unique)]
-        if table.name != "streams":
+        # Keys of callers are no part of the log: one is looked up before it says whose it is.
+        if table.name not in ("streams", "api_keys"):
             assert all(names[0] == "tenant" for names in keys), table.name
 
 

@@ -3,7 +3,7 @@
 What was found is recorded with the snapshot like the answer of any source, so a replay needs no index.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from domain.modes import SlotSpec
 from domain.recall import index as indexing
@@ -18,7 +18,7 @@ from workers.engine.contexts import Loaded, Pins
 from workers.engine.deps import Deps
 from workers.engine.shelves import Shelf
 from workers.store import Unit, models, recall, streams
-from workers.store.recall import Spoken
+from workers.store.recall import Session, Spoken
 
 NAME = "log"
 IMPORTANCE = 0.5
@@ -75,9 +75,10 @@ class _Search:
             return
         subject = own.about.get("subject")
         others = recall.sessions_of(self._unit, tenant, subject, MOST_SESSIONS) if subject else []
-        for number, generation, _ in reversed(others):
-            if number != own.number:
-                yield self._deps.shelves.get(tenant, number, generation)
+        family = _family(own.name, own.about.get("forked_from"), others)
+        for session in reversed(others):
+            if session.name not in family:
+                yield self._deps.shelves.get(tenant, session.number, session.generation)
         yield self._deps.shelves.get(tenant, own.number, models.checkpoint(self._unit, tenant, own.number).generation)
 
     def _extended(self, shelf: Shelf) -> Shelf:
@@ -127,6 +128,22 @@ class _Search:
             return False
         older = {unit.seq for unit in history.older}
         return not self._window or said.unit >= self._window or said.unit in older
+
+
+def _family(name: str, parent: str | None, sessions: Sequence[Session]) -> set[str]:
+    """The session and all it shares a past with by forking: they hold copies of each other."""
+    found = {name, parent or name}
+    while True:
+        more = {
+            relative
+            for one in sessions
+            if one.name in found or one.forked_from in found
+            for relative in (one.name, one.forked_from)
+            if relative
+        } - found
+        if not more:
+            return found
+        found |= more
 
 
 def _starts(shelves: list[Shelf]) -> Iterator[tuple[Shelf, int, int]]:

@@ -33,7 +33,7 @@ class Spoken:
 
 _OF_SUBJECT = Prepared(
     lambda dialect: (
-        sa.select(streams.c.number, checkpoints.c.generation, checkpoints.c.seq)
+        sa.select(streams.c.number, checkpoints.c.generation, streams.c.stream_id, streams.c.about)
         .join(
             checkpoints,
             sa.and_(checkpoints.c.tenant == streams.c.tenant, checkpoints.c.stream == streams.c.number),
@@ -45,10 +45,23 @@ _OF_SUBJECT = Prepared(
 )
 
 
-def sessions_of(unit: Unit, tenant: str, subject: str, most: int) -> list[tuple[int, int, int]]:
-    """(number, generation, projected seq) of the newest sessions of a subject, newest first."""
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session by its number and name; `forked_from` names the session it is a copy of, if it is one."""
+
+    number: int
+    generation: int
+    name: str
+    forked_from: str | None
+
+
+def sessions_of(unit: Unit, tenant: str, subject: str, most: int) -> list[Session]:
+    """The newest sessions of a subject, newest first."""
     found = unit.run(_OF_SUBJECT, {"of_tenant": tenant, "of_subject": subject, "most": most}).fetchall()
-    return [(number, generation, seq) for number, generation, seq in found]
+    return [
+        Session(number, generation, name.split("/", 1)[1], parse_json(about).get("forked_from"))
+        for number, generation, name, about in found
+    ]
 
 
 _COLUMNS = (
