@@ -10,10 +10,14 @@ from uuid import uuid4
 import psycopg
 
 from benchmarks.checker import Compiled
+from workers import telemetry
 from workers.engine import Deps, Engine
 from workers.store import Database, migrate
 
 Json = Any
+
+# What the engine tells as it works would stand on stdout, amid the JSON of a report.
+telemetry.configure("WARNING")
 
 TENANT = "default"
 BEGIN = 1_750_000_000_000_000

@@ -61,6 +61,9 @@ class FakeServer(httpx2.MockTransport):
             found = re.fullmatch(pattern, path)
             if found and method == request.method:
                 return act(self, request, *map(unquote, filter(None, found.groups())))
+        if not re.fullmatch(_BEYOND, path):
+            told = f"There is no {path} here; docs/api.md lists what there is."
+            return answer({"title": "Not found", "status": 404, "code": "not_found", "detail": told}, 404)
         told = f"{request.method} {path} is not in the fake: test this against a server, as `make up` starts one."
         return answer({"title": "Not implemented", "status": 501, "code": "not_in_the_fake", "detail": told}, 501)
 
@@ -215,6 +218,12 @@ class FakeServer(httpx2.MockTransport):
 
 _Act: TypeAlias = Callable[..., httpx2.Response]
 _SESSION, _PROMPT = "/v1/sessions/([^/]+)", "/v1/prompts/([^/]+)"
+_BEYOND = (
+    r"/v1/(bundles|replays|stats|work(/retry)?|prompts/[^/]+/\w[\w-]*|sessions/[^/]+/(anchors|bisect|bundle|events/live|labels"
+    r"|documents/[^/]+|prompts/active|prune|replays|rollback|stats))"
+)
+"""What a server answers and the fake does not."""
+
 _ROUTES: Sequence[tuple[str, str, _Act]] = (
     ("POST", f"{_SESSION}/events", FakeServer._append),
     ("GET", f"{_SESSION}/events", FakeServer._events),

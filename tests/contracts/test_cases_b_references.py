@@ -52,7 +52,7 @@ def named(prompt: Json) -> set[int]:
 def turn(number: int, size: int = 40) -> list[Json]:
     return [
         said(f"look up row {number}"),
-        happened("assistant.output", tool_calls=[{"id": f"c{number}", "name": "search"}]),
+        happened("assistant.output", tool_calls=[{"id": f"c{number}", "name": "search", "arguments": {"row": number}}]),
         happened("tool.result", call_id=f"c{number}", content=rows(number, size)),
     ]
 

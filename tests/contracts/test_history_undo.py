@@ -68,7 +68,8 @@ def test_inv10_after_a_rollback_a_version_comes_back_with_what_its_session_wrote
     after = again(engine, tenant, version)
     assert after["content_hash"] == version["content_hash"]
     assert after["version"] > version["version"]
-    assert engine.verify(tenant)["ok"]
+    found = engine.verify(tenant)
+    assert found["ok"], found
 
 
 def test_a_rollback_of_a_rollback_brings_back_what_was_taken_back(engine: Engine, tenant: str) -> None:
@@ -81,7 +82,8 @@ def test_a_rollback_of_a_rollback_brings_back_what_was_taken_back(engine: Engine
         assert again(engine, tenant, first)["content_hash"] == first["content_hash"]
         back(engine, tenant, second)
         assert again(engine, tenant, second)["content_hash"] == second["content_hash"]
-    assert engine.verify(tenant)["ok"]
+    found = engine.verify(tenant)
+    assert found["ok"], found
 
 
 def test_what_another_session_changed_since_is_not_taken_back(engine: Engine, tenant: str) -> None:
@@ -256,7 +258,8 @@ def test_f52_a_fork_at_every_prefix_is_what_the_parent_was_there(
         assert messages(copied) == messages(prompt), seq
         engine.append(tenant, child, [said("only in the fork")])
     assert "only in the fork" not in str(compiled(engine, tenant)["payload"])
-    assert engine.verify(tenant)["ok"]
+    found = engine.verify(tenant)
+    assert found["ok"], found
 
 
 def test_a_fork_does_not_see_what_its_parent_does_later(engine: Engine, tenant: str) -> None:
@@ -319,7 +322,8 @@ def test_inv11_an_erasure_reaches_the_forks(engine: Engine, tenant: str) -> None
     assert "7391" not in str(compiled(engine, tenant, "child")["payload"])
     fork(engine, tenant, "late", head)
     assert "7391" not in str(compiled(engine, tenant, "late")["payload"])
-    assert engine.verify(tenant)["ok"]
+    found = engine.verify(tenant)
+    assert found["ok"], found
 
 
 def test_inv12_a_reference_resolves_in_a_fork_and_after_a_rollback(engine: Engine, tenant: str) -> None:

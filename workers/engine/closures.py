@@ -118,10 +118,12 @@ def unerased(unit: Unit, row: StreamRow) -> Iterator[tuple[str, str]]:
         seq, gone = held.get(event_id, (0, True))
         if seq and not gone:
             yield f"seq {seq} was redacted, but what it said is still there", AGAIN
+    # A fork made after an erasure copies the gap; the redaction stands in the session that it was copied from.
+    copied = int(row.about.get("forked_at") or 0)
     empty = log.empty(unit, row.tenant, row.number)
     if sum(seq <= emptied for seq, _ in empty) < emptied:
         yield f"everything up to seq {emptied} was erased, but not all of it is gone", FINISH
-    lost = [seq for seq, key in empty if seq > emptied and log.unpack_id(key) not in redacted]
+    lost = [seq for seq, key in empty if seq > max(emptied, copied) and log.unpack_id(key) not in redacted]
     if lost:
         yield (
             f"what seq {', '.join(map(str, lost[:10]))} said is gone, and no redaction tells of it",

@@ -35,6 +35,10 @@ def _encoding() -> Any:
     return tiktoken.get_encoding("o200k_base")  # tiktoken itself loads it once
 
 
+UNSIZED_IMAGE = 1445
+"""Tokens of an image of unknown size, as the benchmark counts it: the dearest that OpenAI's tiles can cost."""
+
+
 def count_message(message: Wire) -> int:
     """Tokens of a message as the benchmark counts them: 3 and its texts; each part and each call 3 more."""
     total = 3 + count_text(message["role"])
@@ -42,7 +46,7 @@ def count_message(message: Wire) -> int:
     if isinstance(content, str):
         total += count_text(content)
     for part in content if isinstance(content, list) else ():
-        total += 3 + (count_text(part["text"]) if part.get("type") == "text" else 765)
+        total += 3 + (count_text(part["text"]) if part.get("type") == "text" else UNSIZED_IMAGE)
     if "tool_call_id" in message:
         total += count_text(message["tool_call_id"])
     for call in message.get("tool_calls") or ():
