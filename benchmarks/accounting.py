@@ -40,6 +40,10 @@ MARKER = re.compile(
     r"…（此处省略 (\d+) 个词元(?:，引用 \S+ 可展开)?）…"
     r"|… \((\d+) tokens left out here(?:, reference \S+ expands them)?\) …"
 )
+SUPERSEDED = re.compile(
+    r"（已被更新的结果 e\d+ 取代，引用 \S+ 可展开旧的结果）"
+    r"|\(superseded by the newer result e\d+; reference \S+ expands the older one\)"
+)
 MASK = "[masked]"
 _KEY = r"(?:[A-Za-z0-9_.-]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----)"
 """What may have stood where a mask stands: nothing shorter or wordier than a key."""
@@ -105,8 +109,10 @@ def _each_once(log: SourceLog, entries: Json) -> Iterator[str]:
 
 
 def _as_reported(log: SourceLog, target: str, payload: Json, entries: Json) -> Iterator[str]:
-    shown = sorted(entry["from_seq"] for entry in entries if entry["disposition"] == "included")
-    cut = {entry["from_seq"] for entry in entries if entry.get("shortened")}
+    # Of a unit whose answer a newer one replaced, the rest stands there still.
+    replaced = {entry["from_seq"] for entry in entries if entry["reason"] == "superseded"}
+    shown = sorted({entry["from_seq"] for entry in entries if entry["disposition"] == "included"} | replaced)
+    cut = {entry["from_seq"] for entry in entries if entry.get("shortened")} | replaced
     units = [log.units[seq] for seq in shown if seq in log.units]
     found = list(payload_pieces(payload, target))
     whole = as_masked([piece for unit in units if unit.seq not in cut for piece in unit.pieces(target)], found)
@@ -146,6 +152,8 @@ def _is_cut_of(piece: Piece, unit: LogUnit, target: str) -> bool:
     whole = "\n".join(texts)
     if any(cut_form(text, piece[1]) for text in (*texts, whole)):
         return True
+    if piece[0] == "answer" and SUPERSEDED.fullmatch(piece[1]):
+        return any(said[0] == "answer" for said in unit.pieces(target))
     words = set(_WORD.findall(MARKER.sub(" ", piece[1])))
     return piece[0] == "answer" and all(word in whole or word in _plain(whole) for word in words)
 

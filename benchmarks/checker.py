@@ -28,7 +28,10 @@ SHORTEST_ANCHOR = 800
 TITLES = {"zh": "【硬性约束】", "en": "## Constraints"}
 BLOCK = {"zh": "[禁止]", "en": "[BLOCK]"}
 FILLER = {"zh": OPENINGS[0], "en": OPENINGS[3]}
-MARKS = {"zh": "…（此处省略 {tokens} 个词元）…", "en": "… ({tokens} tokens left out here) …"}
+MARKS = {
+    "zh": "…（此处省略 {tokens} 个词元，引用 e{seq} 可展开）…",
+    "en": "… ({tokens} tokens left out here, reference e{seq} expands them) …",
+}
 
 
 class Finding(NamedTuple):
@@ -49,7 +52,7 @@ class Compiled:
 def check(log: SourceLog, target: str, budget: int, prompt: Compiled) -> Iterator[Finding]:
     """All that is wrong with a prompt for this point of the log."""
     tokenizer = tokenizer_of(log.model)
-    tokens = payload_tokens(prompt.payload, target, tokenizer)
+    tokens = payload_tokens(prompt.payload, target, tokenizer, log.image_sizes())
     if tokenizer.scaled(tokens) > budget:
         yield Finding("over_budget", f"{tokenizer.scaled(tokens)} tokens for a budget of {budget}")
     if prompt.tokens != tokenizer.scaled(tokens):
@@ -121,22 +124,22 @@ def _wrong_cut(
 def floor(log: SourceLog, target: str) -> int:
     """Tokens of the least prompt: instruction, block rules, tools, few-shot, and the newest directive as it is."""
     tokenizer = tokenizer_of(log.model)
-    return tokenizer.scaled(payload_tokens(floor_payload(log, target), target, tokenizer))
+    return tokenizer.scaled(payload_tokens(floor_payload(log, target), target, tokenizer, log.image_sizes()))
 
 
 def least_floor(log: SourceLog, target: str) -> int:
     """The floor with the newest directive in its cut form, where that is smaller."""
     tokenizer = tokenizer_of(log.model)
-    whole = payload_tokens(floor_payload(log, target), target, tokenizer)
+    whole = payload_tokens(floor_payload(log, target), target, tokenizer, log.image_sizes())
     longest = max((tokenizer.count(piece[1]) for piece in log.directive_pieces(target)), default=0)
-    cut = SHORTEST_ANCHOR + tokenizer.count(MARKS[log.locale].format(tokens=longest))
+    cut = SHORTEST_ANCHOR + tokenizer.count(MARKS[log.locale].format(tokens=longest, seq=log.directive_seq))
     return tokenizer.scaled(whole - max(0, longest - cut))
 
 
 def history_tokens(log: SourceLog, target: str) -> int:
     """About what a prompt with all of the history would count: the measure that shares of it are taken from."""
     tokenizer = tokenizer_of(log.model)
-    floor = payload_tokens(floor_payload(log, target), target, tokenizer)
+    floor = payload_tokens(floor_payload(log, target), target, tokenizer, log.image_sizes())
     pieces = (piece for unit in log.units.values() for piece in unit.pieces(target))
     said = sum(4 + sum(map(tokenizer.count, piece[1:])) for piece in pieces)
     return tokenizer.scaled(floor + said)

@@ -78,6 +78,7 @@ class SourceLog:
         self.tools: dict[str, Json] = {}
         self.directive: list[Json] | None = None
         self.directive_id: str | None = None
+        self.directive_seq = 0
         self.units: dict[int, LogUnit] = {}
         self._replies: dict[str, LogUnit] = {}
         self._waiting: list[_Waiting] = []
@@ -102,6 +103,15 @@ class SourceLog:
 
     def directive_pieces(self, target: str) -> list[Piece]:
         return list(message_pieces(Said("user", self.directive or []), target))
+
+    def image_sizes(self) -> dict[str, tuple[int, int]]:
+        """Width and height of the images in the log, by their URL or data."""
+        parts = (part for unit in self.units.values() for one in unit.said for part in one.parts)
+        return {
+            part.get("url") or part.get("data") or "": (part["width"], part["height"])
+            for part in parts
+            if part["type"] == "image" and part.get("width") and part.get("height")
+        }
 
     # --- one rule per kind -------------------------------------------------------------------------------------------
 
@@ -133,7 +143,7 @@ class SourceLog:
         else:
             self._begin(seq, event, Said("user", parts))
         if told.get("directive", True) and parts:
-            self.directive, self.directive_id = parts, event["event_id"]
+            self.directive, self.directive_id, self.directive_seq = parts, event["event_id"], seq
 
     def _assistant_output(self, seq: int, event: Json, told: Json) -> None:
         calls = [(call.get("id", ""), call["name"], call.get("arguments", "{}")) for call in told.get("tool_calls", ())]
