@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import hypothesis.strategies as st
-from histories import Log, World, compiled, compiled_from
 import pytest
+from histories import Log, World, compiled, compiled_from
 from hypothesis import event, given
 from test_same_inputs_same_bytes import logged, states, stored
 from worlds import benign, examples, formats
