@@ -50,6 +50,7 @@ class _Search:
     def __init__(self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, cut: int) -> None:
         self._deps, self._unit, self._pins, self._loaded = deps, unit, pins, loaded
         self._window = earliest(loaded.context.history, cut, loaded.plan.limit)
+        self._older = {unit.seq for unit in loaded.context.history.older}
         self._own = streams.get(unit, pins.tenant, pins.heads["session"]["stream"])
         self._read: dict[tuple[int, int], tuple[Spoken | None, list[str]]] = {}
 
@@ -123,11 +124,9 @@ class _Search:
 
     def _shown_anyway(self, shelf: Shelf, said: Spoken) -> bool:
         """Whether the message stands in the window, or after what the request is pinned to."""
-        own, history = self._own, self._loaded.context.history
-        if own is None or shelf.stream != own.number:
+        if self._own is None or shelf.stream != self._own.number:
             return False
-        older = {unit.seq for unit in history.older}
-        return not self._window or said.unit >= self._window or said.unit in older
+        return not self._window or said.unit >= self._window or said.unit in self._older
 
 
 def _family(name: str, parent: str | None, sessions: Sequence[Session]) -> set[str]:
