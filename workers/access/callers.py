@@ -2,8 +2,6 @@
 
 import hashlib
 import hmac
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from limits import RateLimitItemPerMinute
@@ -17,6 +15,7 @@ from workers.clock import Clock, SystemClock
 from workers.settings import Settings
 from workers.store import EVERY, Database
 from workers.store import keys as stored
+from workers.store.kept import Kept
 from workers.store.keys import KeyRow
 
 REMEMBERED = 5_000_000
@@ -54,8 +53,7 @@ class Access:
     database: Database
     settings: Settings
     clock: Clock = field(default_factory=SystemClock)
-    _known: OrderedDict[bytes, tuple[KeyRow, int]] = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _known: Kept[bytes, tuple[KeyRow, int]] = field(default_factory=lambda: Kept(_MOST_REMEMBERED))
     _rates: SlidingWindowCounterRateLimiter = field(
         default_factory=lambda: SlidingWindowCounterRateLimiter(MemoryStorage())
     )
@@ -66,8 +64,7 @@ class Access:
             return Caller()
         if token and (root := self._root(token)):
             return root
-        with self._lock:
-            found = self._known.get(_digest(token or ""))
+        found = self._known.get(_digest(token or ""))
         now = self.clock.now()
         return _caller(found[0]) if found and found[1] > now and found[0].in_force(now) else None
 
@@ -81,10 +78,7 @@ class Access:
         if row is None or not row.in_force(now):
             # Whether it is wrong, revoked or expired is for those who may list keys.
             raise Unauthorized("This API key is not in force.")
-        with self._lock:
-            self._known[_digest(token)] = (row, now + REMEMBERED)
-            while len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
+        self._known.put(_digest(token), (row, now + REMEMBERED))
         return _caller(row)
 
     def count(self, caller: Caller) -> None:

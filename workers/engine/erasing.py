@@ -62,6 +62,7 @@ def erase(
             catch_up(deps, tenant, row.number, head)
     deps.states.forget()
     deps.folds.forget()
+    deps.shelves.forget()
     with deps.database.write(tenant) as unit:
         erasures.finish(unit, tenant, name, told, deps.clock.now())
     return told

@@ -16,6 +16,7 @@ from domain.sources import SourceItem, SourceResult
 from domain.windows import earliest
 from workers.engine.contexts import Loaded, Pins
 from workers.engine.deps import Deps
+from workers.engine.reading import subject_stream
 from workers.engine.shelves import Shelf
 from workers.store import Unit, models, recall, streams
 from workers.store.recall import Session, Spoken
@@ -38,18 +39,27 @@ def fetch(deps: Deps, pins: Pins, loaded: Loaded, parent: Layout | None) -> tupl
     spec = next((spec for spec in loaded.plan.mode.slots if spec.slot == "recall"), None)
     if spec is None or not loaded.context.query.strip():
         return ()
+    window = earliest(loaded.context.history, parent.cut if parent else 0, loaded.plan.limit)
+    if not window and not _shared(pins):
+        return ()  # all there is stands in the prompt
     with deps.database.read(pins.tenant) as unit:
-        search = _Search(deps, unit, pins, loaded, parent.cut if parent else 0)
+        search = _Search(deps, unit, pins, loaded, window)
         items = tuple(search.items(spec))
     return (SourceResult(NAME, "recall", items),) if items else ()
+
+
+def _shared(pins: Pins) -> bool:
+    """Whether the session has a subject, whose other sessions may have something to tell."""
+    name = pins.heads["session"]["stream"].partition("/")[2]
+    return bool(pins.heads["subject"]["stream"] != subject_stream(name, None))
 
 
 class _Search:
     """One query over the sessions that the caller may see, inside one read unit."""
 
-    def __init__(self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, cut: int) -> None:
+    def __init__(self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, window: int) -> None:
         self._deps, self._unit, self._pins, self._loaded = deps, unit, pins, loaded
-        self._window = earliest(loaded.context.history, cut, loaded.plan.limit)
+        self._window = window
         self._older = {unit.seq for unit in loaded.context.history.older}
         self._own = streams.get(unit, pins.tenant, pins.heads["session"]["stream"])
         self._read: dict[tuple[int, int], tuple[Spoken | None, list[str]]] = {}

@@ -41,3 +41,7 @@ class Shelves:
             found = indexing.joined([one.index for one in shelves])
             self._joined.put(key, found)
         return found
+
+    def forget(self) -> None:
+        self._shelves.clear()
+        self._joined.clear()
