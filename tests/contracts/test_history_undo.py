@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from store_histories import drain, event, said
 
 from domain.errors import Forbidden, InvalidEvent, InvalidRequest, UnknownSession
 from workers.engine import Engine
+from workers.store import streams
 
 Json = dict[str, Any]
 WORDS = "many words about trains and seats "
@@ -324,6 +326,30 @@ def test_inv11_an_erasure_reaches_the_forks(engine: Engine, tenant: str) -> None
     assert "7391" not in str(compiled(engine, tenant, "late")["payload"])
     found = engine.verify(tenant)
     assert found["ok"], found
+
+
+def test_verify_knows_a_gap_that_a_fork_copied_from_one_that_it_lost(engine: Engine, tenant: str) -> None:
+    started(engine, tenant, subject=None)
+    seat = event("profile.set", key="seat", value="aisle 7391")
+    pin = said("my pin is 7391")
+    head = engine.append(tenant, "s", [seat, pin])["head"]
+    for one in (seat, pin):
+        engine.append(tenant, "s", [event("event.redacted", event_id=one["event_id"])])
+    fork(engine, tenant, "late", head)
+    fork(engine, tenant, "later", head, parent="late")
+    drain(engine)
+    found = engine.verify(tenant)
+    assert found["ok"], found["problems"]
+
+    with engine.deps.database.write(tenant) as unit:
+        row = streams.get(unit, tenant, "session/later")
+        assert row is not None
+        unit.execute(
+            sa.text("UPDATE events SET payload = NULL, salt = NULL WHERE tenant = :t AND stream = :s AND seq = 2"),
+            {"t": tenant, "s": row.number},
+        )
+    told = [one for one in engine.verify(tenant)["problems"] if one["check"] == "erasure"]
+    assert [(one["stream"], "seq 2 " in one["problem"]) for one in told] == [("session/later", True)]
 
 
 def test_inv12_a_reference_resolves_in_a_fork_and_after_a_rollback(engine: Engine, tenant: str) -> None:

@@ -8,6 +8,7 @@ from domain.canonical import canonical_json
 from domain.errors import InvalidEvent
 from domain.events import AnyPayload, EventRedacted
 from domain.lineage import DERIVED_KINDS, Placed, derivatives
+from workers.engine import forking
 from workers.engine.prompts import NAMESPACE
 from workers.engine.reading import subject_stream
 from workers.store import Unit, log, snapshots, streams
@@ -107,6 +108,18 @@ def _is_id(name: str) -> bool:
         return False
 
 
+def _erased_before(unit: Unit, fork: StreamRow) -> set[str]:
+    """What was erased in the streams that a fork was copied from: one made later copies the gap, not the redaction."""
+    found: set[str] = set()
+    seen = {fork.stream_id}
+    while (name := forking.original(unit, fork)) and name not in seen and (row := streams.get(unit, fork.tenant, name)):
+        told = (log.fact(stored).payload for stored in log.of_kinds(unit, row.tenant, row.number, {EventRedacted.kind}))
+        found |= {one.event_id for one in told if isinstance(one, EventRedacted)}
+        seen.add(name)
+        fork = row
+    return found
+
+
 def unerased(unit: Unit, row: StreamRow) -> Iterator[tuple[str, str]]:
     """What of a stream should be gone and is not, or the other way round: (problem, what to do)."""
     told = [log.fact(stored).payload for stored in log.of_kinds(unit, row.tenant, row.number, {EventRedacted.kind})]
@@ -118,12 +131,11 @@ def unerased(unit: Unit, row: StreamRow) -> Iterator[tuple[str, str]]:
         seq, gone = held.get(event_id, (0, True))
         if seq and not gone:
             yield f"seq {seq} was redacted, but what it said is still there", AGAIN
-    # A fork made after an erasure copies the gap; the redaction stands in the session that it was copied from.
-    copied = int(row.about.get("forked_at") or 0)
     empty = log.empty(unit, row.tenant, row.number)
     if sum(seq <= emptied for seq, _ in empty) < emptied:
         yield f"everything up to seq {emptied} was erased, but not all of it is gone", FINISH
-    lost = [seq for seq, key in empty if seq > max(emptied, copied) and log.unpack_id(key) not in redacted]
+    missing = {log.unpack_id(key): seq for seq, key in empty if seq > emptied and log.unpack_id(key) not in redacted}
+    lost = sorted(missing[name] for name in missing.keys() - (_erased_before(unit, row) if missing else set()))
     if lost:
         yield (
             f"what seq {', '.join(map(str, lost[:10]))} said is gone, and no redaction tells of it",

@@ -53,6 +53,17 @@ def erased_too(event_id: str, stream_id: str) -> NewEvent:
     return NewEvent(key, told.kind, told.schema_version, canonical_json(dump_payload(told)))
 
 
+def original(unit: Unit, copy: StreamRow) -> str | None:
+    """The stream that a fork's session, or its private subject, was copied from; None of what is no copy."""
+    private = subject_stream("", None)
+    if not copy.stream_id.startswith(private):
+        parent = copy.about.get("forked_from")
+        return f"session/{parent}" if parent else None
+    home = streams.get(unit, copy.tenant, f"session/{copy.stream_id.removeprefix(private)}")
+    parent = home.about.get("forked_from") if home else None
+    return subject_stream(parent, None) if parent else None
+
+
 def _parent(unit: Unit, child: StreamRow, told: SessionForked) -> StreamRow:
     if child.head:
         raise InvalidEvent("session.forked: a fork begins a session; this one has events already.", path="kind")
