@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from domain.errors import PromptctxError
 from domain.events import PAYLOADS
 from domain.requests import CompileRequest, Overrides
+from promptctx.testing import FakeServer
 from web import models
 from web.app import assemble
 from web.openapi import describe, text_of
@@ -107,3 +108,11 @@ def test_the_answers_are_what_the_document_says(http: httpx2.Client) -> None:
     check(models.Health, "GET", "/healthz")
     check(models.Ready, "GET", "/readyz")
     check(models.Problem, "GET", "/v1/prompts/none", 404)
+
+
+def test_the_fake_server_tells_what_it_lacks_from_what_there_is_not(document: Json) -> None:
+    with httpx2.Client(transport=FakeServer(), base_url="http://fake") as fake:
+        for path, methods in document["paths"].items():
+            for method in methods:
+                reply = fake.request(method, re.sub(r"{\w+}", "x", path), content=b"{}")
+                assert "not_found" not in reply.text.split('"'), f"{method} {path}"
