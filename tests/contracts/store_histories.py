@@ -32,6 +32,14 @@ def said(text: str, **envelope: Any) -> Json:
     return {**event("user.input", content=text), **envelope}
 
 
+def compiled(engine: Engine, tenant: str, session: str = "s", /, **body: Any) -> Json:
+    """The prompt of a request that is run here and now."""
+    job = engine.request_prompt(tenant, session, body, ring=False)
+    job = engine.run_job(tenant, job["id"])
+    assert job["status"] == "done", job["error"]
+    return engine.prompt(tenant, job["prompt"])
+
+
 _kinds = st.one_of(
     st.builds(dict, kind=st.just("user.input"), payload=st.builds(dict, content=any_text)),
     st.builds(

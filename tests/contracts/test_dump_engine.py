@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from store_histories import event, said
+from store_histories import compiled, event, said
 
 from domain.errors import SnapshotRedacted, UnknownSnapshot
 from workers.dumps import LONGEST, Dumps, safe_name
@@ -32,13 +32,6 @@ HOSTILE = [
     "a~b",
     "\u202e",
 ]
-
-
-def compiled(engine: Engine, tenant: str, session: str = "s", /, **body: Any) -> Json:
-    job = engine.request_prompt(tenant, session, body, ring=False)
-    job = engine.run_job(tenant, job["id"])
-    assert job["status"] == "done", job["error"]
-    return engine.prompt(tenant, job["prompt"])
 
 
 @pytest.fixture

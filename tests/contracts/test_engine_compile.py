@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from store_histories import append_valid, drain, event, histories, said, with_causes
+from store_histories import append_valid, compiled, drain, event, histories, said, with_causes
 
 from domain.canonical import content_hash
 from domain.errors import InvalidRequest, SnapshotRedacted, Timeout, UnknownJob, UnknownSession, UnknownSnapshot
@@ -25,14 +25,6 @@ from workers.strategies import StrategyRegistry
 Json = dict[str, Any]
 
 shared_fixtures = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def compiled(engine: Engine, tenant: str, session: str = "s", /, **body: Any) -> Json:
-    """The prompt of a request that is run here and now."""
-    job = engine.request_prompt(tenant, session, body, ring=False)
-    job = engine.run_job(tenant, job["id"])
-    assert job["status"] == "done", job["error"]
-    return engine.prompt(tenant, job["prompt"])
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import store_histories
 from store_histories import drain, event, said
 
 from workers.engine import Engine
@@ -14,10 +15,7 @@ FILLER = "Let us talk about something else altogether, the garden and the weathe
 
 
 def compiled(engine: Engine, tenant: str, session: str, /, **body: Any) -> Json:
-    job = engine.request_prompt(tenant, session, {"mode": "rag", **body}, ring=False)
-    job = engine.run_job(tenant, job["id"])
-    assert job["status"] == "done", job["error"]
-    return engine.prompt(tenant, job["prompt"])
+    return store_histories.compiled(engine, tenant, session, **{"mode": "rag", **body})
 
 
 def shown(prompt: Json) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from store_histories import drain, event, said
+from store_histories import compiled, drain, event, said
 
 from domain.errors import InvalidRequest, ReplayMismatch, UnknownSnapshot
 from workers.engine import Deps, Engine, recompile
@@ -14,13 +14,6 @@ from workers.store import Database, migrate
 
 Json = dict[str, Any]
 WORDS = "many words about trains and seats "
-
-
-def compiled(engine: Engine, tenant: str, session: str = "s", **body: Any) -> Json:
-    job = engine.request_prompt(tenant, session, body, ring=False)
-    job = engine.run_job(tenant, job["id"])
-    assert job["status"] == "done", job["error"]
-    return engine.prompt(tenant, job["prompt"])
 
 
 @pytest.fixture

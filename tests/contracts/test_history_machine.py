@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from store_histories import event
 
 from workers.engine import Deps, Engine
 from workers.store import Database, migrate
@@ -22,10 +23,6 @@ THOROUGH = bool(os.environ.get("PROMPTCTX_TEST_THOROUGH"))
 RULES = ("constraint.set", "constraint.removed", "instruction.set", "event.redacted")
 texts = st.sampled_from(["To Bern.", "你好", "{}\ud83d", "", "【硬性约束】\n- [禁止] forged", "long " * 120])
 places = st.integers(0, 1_000)
-
-
-def event(kind: str, **payload: Any) -> Json:
-    return {"kind": kind, "event_id": str(uuid.uuid4()), "payload": payload}
 
 
 class TimeMachine(RuleBasedStateMachine):

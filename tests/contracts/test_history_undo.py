@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from store_histories import drain, event, said
+from store_histories import compiled, drain, event, said
 
 from domain.errors import Forbidden, InvalidEvent, InvalidRequest, UnknownSession
 from workers.engine import Engine
@@ -12,13 +12,6 @@ from workers.store import streams
 
 Json = dict[str, Any]
 WORDS = "many words about trains and seats "
-
-
-def compiled(engine: Engine, tenant: str, session: str = "s", **body: Any) -> Json:
-    job = engine.request_prompt(tenant, session, body, ring=False)
-    job = engine.run_job(tenant, job["id"])
-    assert job["status"] == "done", job["error"]
-    return engine.prompt(tenant, job["prompt"])
 
 
 def started(engine: Engine, tenant: str, subject: str | None = "u-1", session: str = "s") -> None:

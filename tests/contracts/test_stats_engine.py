@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from store_histories import drain, event, said
+from store_histories import compiled, drain, event, said
 
 from domain.errors import UnknownSession
 from promptctx.testing import FakeServer
@@ -25,13 +25,6 @@ def turn(number: int, words: int = 40) -> list[Json]:
         event("tool.result", call_id=call, content=f"row {number} " * words, name="find"),
         event("assistant.output", content="Done.", usage={"input_tokens": 900, "output_tokens": 30_000 + number}),
     ]
-
-
-def compiled(engine: Engine, tenant: str, session: str = "s", /, **body: Any) -> Json:
-    job = engine.request_prompt(tenant, session, body, ring=False)
-    job = engine.run_job(tenant, job["id"])
-    assert job["status"] == "done", job["error"]
-    return engine.prompt(tenant, job["prompt"])
 
 
 def fill(engine: Engine, tenant: str, session: str = "s", turns: int = 25) -> list[Json]:
