@@ -100,7 +100,9 @@ def ledger(units: Sequence[Entry], items: Sequence[Entry], total_units: int) -> 
 def _gave_way(outcome: Outcome) -> Iterable[str]:
     """What had to go whole so that what must not be cut fits, in the order in which it gives way."""
     arrangement = outcome.trimmed.arrangement
-    items = [one for fill in outcome.fills for one in fill.placed if not one.item.protected]
+    # What was said on some day is history that recall looked for, and history has its own account: no memory gave way.
+    placed = (one for fill in outcome.fills for one in fill.placed)
+    items = [one for one in placed if not one.item.protected and not one.item.heading]
     if any(one.reason == "global_budget" for one in items) and not any(one.reason is None for one in items):
         yield "memory"
     forced = arrangement.strategy in ("drop", "emergency") or not arrangement.window

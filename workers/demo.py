@@ -238,8 +238,9 @@ class Teller:
         unit, dropped = why["unit"], why["dropped"]
         self.line(f"Event {why['seq']}, {why['kind']}: {why['says']}")
         self.line(f"  as a message: {unit['disposition']}, reason {unit['reason']} ({unit['tokens']:,} tokens)")
-        for item in why["items"]:
-            self.line(f"  in slot {item['slot']}: {item['disposition']}, reason {item['reason']}")
+        # A long text is recalled in passages, which mostly fare alike.
+        for fate in dict.fromkeys((item["slot"], item["disposition"], item["reason"]) for item in why["items"]):
+            self.line("  in slot {}: {}, reason {}".format(*fate))
         if why["fact_in_prompt"]:
             self.line(f"Its {FACT} is in the prompt: a model that gets it can know.")
         else:
