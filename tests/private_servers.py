@@ -29,6 +29,15 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
+def listens(port: int) -> bool:
+    """Somebody takes connections there."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
 def until(true: Callable[[], bool], what: str, deadline: float = DEADLINE) -> None:
     """Look until it is so; a failure, not a wait, is what the deadline is for."""
     end = time.monotonic() + deadline
@@ -142,9 +151,9 @@ class PrivateRabbit:
         until(self.answers, "RabbitMQ answers")
 
     def answers(self) -> bool:
+        if not listens(self.port):
+            return False
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 2):
-                pass
             with kombu.Connection(self.url, connect_timeout=5) as connection:
                 connection.ensure_connection(max_retries=1, interval_start=0)
         except (OSError, kombu.exceptions.OperationalError):

@@ -13,7 +13,7 @@ import redis
 import started
 
 from workers.app import dead_letters, make_app, queues
-from workers.settings import Settings
+from workers.settings import Settings, load_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -51,6 +51,16 @@ def own_queues(broker_url: str) -> Iterator[str]:
     finally:
         settings = Settings(broker_url=broker_url, queue_prefix=prefix)
         forget_keys(broker_url, prefix) if broker_url.startswith("redis") else forget_queues(settings)
+
+
+@contextmanager
+def on_celery(broker_url: str, database_url: str, lease_seconds: int = 2) -> Iterator[Settings]:
+    """Settings for Celery on queues of its own."""
+    with own_queues(broker_url) as prefix:
+        yield load_settings(
+            database_url=database_url, dispatcher="celery", broker_url=broker_url, queue_prefix=prefix,
+            lease_seconds=lease_seconds,
+        )  # fmt: skip
 
 
 def forget_keys(broker_url: str, prefix: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos_world import Agents, check, drained, observer, steps_done
-from private_servers import until
+from private_servers import free_port, listens, until
 from worker_process import working
 
 from workers.settings import Settings
@@ -42,11 +42,12 @@ class Load:
         names = [f"s{number}" for number in range(self.sessions)]
         journals = [self.folder / f"{tenant}-{number}" for number in range(self.writers)]
         with ExitStack() as stack:
-            for _ in range(self.workers):
-                self.processes.append(stack.enter_context(working(self.settings, "--concurrency=2")))
-            for process in self.processes:
-                # A worker that finds no database when it begins ends at once: blows are for those that work.
-                children_of(process)
+            ports = [free_port() for _ in range(self.workers)]
+            for port in ports:
+                told = {"PROMPTCTX_METRICS_PORT": str(port)}
+                self.processes.append(stack.enter_context(working(self.settings, "--concurrency=2", **told)))
+            for process, port in zip(self.processes, ports, strict=True):
+                ready(process, port)
             writing = [
                 self.agents.start(
                     self.settings, tenant, names[place :: self.writers], self.turns, journal,
@@ -80,8 +81,8 @@ def _children(process: int) -> list[int]:
     return [int(child) for child in listed.read_text().split()] if listed.exists() else []
 
 
-def children_of(process: "subprocess.Popen[bytes]") -> list[int]:
-    """Those that do the work, once they are there."""
-    until(lambda: bool(_children(process.pid)) or process.poll() is not None, "the worker has forked")
+def ready(process: "subprocess.Popen[bytes]", port: int) -> None:
+    """The worker reads its queues, for it serves its metrics. Blows are for those that work: one that finds no
+    database, or loses a child, while it begins ends at once, and a service manager would have to start it anew."""
+    until(lambda: listens(port) or process.poll() is not None, "the worker works")
     assert process.returncode is None, "the worker ended before it began to work"
-    return _children(process.pid)

@@ -9,7 +9,7 @@ import pytest
 from chaos_load import Load
 from chaos_world import Agents, check, drained, observer
 from private_servers import DEADLINE, until
-from worker_process import own_queues, working
+from worker_process import on_celery, working
 
 from workers.engine import Engine
 from workers.settings import load_settings
@@ -63,9 +63,7 @@ def test_f03_f13_rings_lost_doubled_and_shuffled_change_nothing(
     request: pytest.FixtureRequest, agents: Agents, store_url: str, tmp_path: Path, broker: str
 ) -> None:
     url = request.getfixturevalue(broker).url
-    with own_queues(url) as prefix:
-        told: dict[str, Any] = {"database_url": store_url, "broker_url": url, "queue_prefix": prefix}
-        settings = load_settings(dispatcher="celery", lease_seconds=2, **told)
+    with on_celery(url, store_url) as settings:
         Load(agents, settings, tmp_path, sessions=6, more={"mischief": 11}).run([(0.5, Load.kill_a_child)])
 
 
@@ -73,11 +71,7 @@ def test_f03_f13_rings_lost_doubled_and_shuffled_change_nothing(
 def test_f09_a_worker_killed_inside_a_transaction_is_followed_by_another(
     private_redis: Any, agents: Agents, store_url: str, tenant: str, journal: Path, point: str
 ) -> None:
-    with own_queues(private_redis.url) as prefix:
-        settings = load_settings(
-            database_url=store_url, dispatcher="celery", broker_url=private_redis.url, queue_prefix=prefix,
-            lease_seconds=2,
-        )  # fmt: skip
+    with on_celery(private_redis.url, store_url) as settings:
         writing = agents.start(settings, tenant, ["s"], TURNS, journal)
         with working(settings, "--pool=solo", PROMPTCTX_FAULT=f"{point}:kill") as dying:
             assert dying.wait(DEADLINE) == -signal.SIGKILL
@@ -94,11 +88,7 @@ def test_f10_work_that_always_kills_its_process_is_parked_and_taken_up_again(
     from workers.store import migrate
 
     migrate.upgrade(sqlite_url)
-    with own_queues(private_redis.url) as prefix:
-        settings = load_settings(
-            database_url=sqlite_url, dispatcher="celery", broker_url=private_redis.url, queue_prefix=prefix,
-            lease_seconds=1,
-        )  # fmt: skip
+    with on_celery(private_redis.url, sqlite_url, lease_seconds=1) as settings:
         assert agents.ended(agents.start(settings, tenant, ["s"], 1, journal, asks=False)) == 0
         engine = observer(settings)
         with working(settings, "--concurrency=1", PROMPTCTX_FAULT="project.folded:kill") as process:

@@ -6,20 +6,14 @@ from typing import Any
 import pytest
 from chaos_load import Load
 from chaos_world import Agents
-from worker_process import own_queues
-
-from workers.settings import load_settings
+from worker_process import on_celery
 
 
 @pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
 def test_f28_redis_forgets_everything_and_then_restarts_in_mid_load(
     private_redis: Any, agents: Agents, store_url: str, tmp_path: Path
 ) -> None:
-    with own_queues(private_redis.url) as prefix:
-        settings = load_settings(
-            database_url=store_url, dispatcher="celery", broker_url=private_redis.url, queue_prefix=prefix,
-            lease_seconds=2,
-        )  # fmt: skip
+    with on_celery(private_redis.url, store_url) as settings:
 
         def flush(load: Load) -> None:
             private_redis.flush()
@@ -34,11 +28,7 @@ def test_f28_redis_forgets_everything_and_then_restarts_in_mid_load(
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_f17_rabbitmq_restarts_in_mid_load(private_rabbit: Any, agents: Agents, store_url: str, tmp_path: Path) -> None:
-    with own_queues(private_rabbit.url) as prefix:
-        settings = load_settings(
-            database_url=store_url, dispatcher="celery", broker_url=private_rabbit.url, queue_prefix=prefix,
-            lease_seconds=2,
-        )  # fmt: skip
+    with on_celery(private_rabbit.url, store_url) as settings:
 
         def restart(load: Load) -> None:
             private_rabbit.crash()
@@ -51,11 +41,7 @@ def test_f17_rabbitmq_restarts_in_mid_load(private_rabbit: Any, agents: Agents, 
 def test_postgresql_crashes_and_restarts_in_mid_load(
     private_postgres: Any, private_redis: Any, agents: Agents, store_url: str, tmp_path: Path
 ) -> None:
-    with own_queues(private_redis.url) as prefix:
-        settings = load_settings(
-            database_url=store_url, dispatcher="celery", broker_url=private_redis.url, queue_prefix=prefix,
-            lease_seconds=2,
-        )  # fmt: skip
+    with on_celery(private_redis.url, store_url) as settings:
 
         def restart(load: Load) -> None:
             private_postgres.crash()
