@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, V
 
 from domain.errors import InvalidEvent
 from domain.fields import is_rule
+from domain.moments import in_utc
 
 Locale = Literal["zh", "en"]
 Level = Literal["block", "warn"]
@@ -299,11 +300,21 @@ class _Memory(Payload):
     tags: tuple[str, ...] = ()
     subject: str | None = None
     predicate: str | None = None
+    object: str | None = None
     valid_from: str | None = None
     valid_to: str | None = None
+    derived_from: tuple[str, ...] = ()
+
+    @field_validator("valid_from", "valid_to")
+    @classmethod
+    def _utc(cls, told: str | None) -> str | None:
+        return in_utc(told) if told else None
 
 
 class MemoryRecorded(_Memory):
+    """A fact about a subject: the same subject and predicate again, with another object, takes its place. It holds from
+    `valid_from` until before `valid_to`; both are kept in UTC."""
+
     kind = "memory.recorded"
     supersedes: tuple[str, ...] = ()
 
@@ -317,6 +328,24 @@ class MemoryRetracted(Payload):
     id: str
     scope: Scope = "subject"
     reason: str = ""
+
+
+class MemoryDecided(Payload):
+    """What was decided about something that might be worth remembering, and why: what was told (`text`) against what
+    was held (`about`, which read `before`). `memory_id` is what stands for it now; a NONE writes nothing else."""
+
+    kind = "memory.decided"
+    act: Literal["ADD", "UPDATE", "DELETE", "NONE"]
+    reason: str
+    text: str
+    scope: Scope = "subject"
+    memory_id: str | None = None
+    about: str | None = None
+    before: str | None = None
+    method: str = "rules"
+    model: str | None = None
+    prompt_hash: str | None = None
+    derived_from: tuple[str, ...] = ()
 
 
 class Chunk(Value):
@@ -456,7 +485,7 @@ PAYLOADS: Mapping[str, type[Payload]] = {
         SessionStarted, RunStarted, RunEnded, InstructionSet, UserInput, AssistantOutput, ToolCalled, ToolRegistered,
         ToolRemoved, ToolResult, ToolEnvironment, PlanUpdated, ObservationRecorded, ConstraintSet, ConstraintRemoved,
         ProfileSet, ProfileUnset, BlockDefined, BlockEdited, MemoryRecorded, MemoryRevised, MemoryRetracted,
-        DocumentAttached, ReferenceExpanded, MessagePinned, MessageUnpinned, AnchorMoved, SummaryCreated,
+        MemoryDecided, DocumentAttached, ReferenceExpanded, MessagePinned, MessageUnpinned, AnchorMoved, SummaryCreated,
         ContextTrimmed, ContextTrimRolledBack, ContextCompiled, ContextRolledBack, SessionForked, OutputFlagged,
         SnapshotLabelled, EventRedacted,
     )

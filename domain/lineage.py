@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from domain.events import (
     DocumentAttached,
     Event,
+    MemoryDecided,
     MemoryRecorded,
     MemoryRevised,
     ReferenceExpanded,
@@ -18,7 +19,15 @@ from domain.events import (
 )  # fmt: skip
 
 DERIVED_KINDS = frozenset(
-    model.kind for model in (SummaryCreated, MemoryRecorded, MemoryRevised, ReferenceExpanded, DocumentAttached)
+    model.kind
+    for model in (
+        SummaryCreated,
+        MemoryRecorded,
+        MemoryRevised,
+        MemoryDecided,
+        ReferenceExpanded,
+        DocumentAttached,
+    )
 )
 """Kinds that a search for derivatives has to look at. A document is no derivative, but references go through it."""
 

@@ -7,6 +7,7 @@ from typing import Any
 from domain import events as ev
 from domain.conversation import CONVERSATION_RULES, message_lookups
 from domain.events import Event
+from domain.moments import moment
 from domain.rows import (
     Block,
     Constraint,
@@ -147,19 +148,39 @@ def block_edited(tables: Tables, event: Event, told: ev.BlockEdited) -> Iterable
 
 
 def memory_written(tables: Tables, event: Event, told: ev.MemoryRecorded | ev.MemoryRevised) -> Iterable[Change]:
+    """What is told again, by its text or by its subject and predicate, takes the place of what was held."""
+    revises = isinstance(told, ev.MemoryRevised)
+    held = tables["memories"].get(told.id)
+    if revises and held is not None and held.closed_by is not None:
+        # Somebody revised what they had read before it was taken back. It does not come back by that.
+        yield _notice(tables, event, f"memory.revised:{told.id}", "a revision of a memory that had ended before")
+        return
     given = told.model_dump(exclude={"supersedes"})
     row = Memory(**given, seq=event.seq, event_id=event.event_id, recorded_at=event.recorded_at)
-    named = set(told.supersedes) if isinstance(told, ev.MemoryRecorded) else set()
+    begins, ends = moment(told.valid_from), moment(told.valid_to)
+    later = begins if begins is not None and begins > event.recorded_at else None
+    past = ends is not None and ends <= event.recorded_at
+    named = () if isinstance(told, ev.MemoryRevised) else told.supersedes
     for key, old in tables["memories"].items():
-        same_fact = told.subject is not None and (old.subject, old.predicate) == (told.subject, told.predicate)
-        if key != told.id and old.closed_by is None and (key in named or (same_fact and told.predicate is not None)):
-            yield "memories", key, replace(old, closed_by=told.id)
+        again = not past and (same_fact(old, told) or (not revises and old.text == told.text and _keyless(old)))
+        if key != told.id and old.closed_by is None and (key in named or again):
+            yield "memories", key, replace(old, closed_by=told.id, closed_at=later)
     yield "memories", told.id, row
+
+
+def same_fact(one: Any, other: Any) -> bool:
+    """Whether both speak of the same subject and predicate."""
+    key = (one.subject, one.predicate)
+    return None not in key and key == (other.subject, other.predicate)
+
+
+def _keyless(memory: Memory) -> bool:
+    return memory.subject is None or memory.predicate is None
 
 
 def memory_retracted(tables: Tables, event: Event, told: ev.MemoryRetracted) -> Iterable[Change]:
     if before := tables["memories"].get(told.id):
-        yield "memories", told.id, replace(before, closed_by=event.event_id)
+        yield "memories", told.id, replace(before, closed_by=event.event_id, closed_at=None)
 
 
 def document_attached(tables: Tables, event: Event, told: ev.DocumentAttached) -> Iterable[Change]:

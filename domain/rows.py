@@ -233,7 +233,8 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`closed_by` names what ended its validity: a superseding memory or a retraction. History is never deleted."""
+    """`closed_by` names what ended its validity: a superseding memory or a retraction; it holds until `closed_at` where
+    that begins later. History is never deleted. `derived_from` are the ids of the events that it was made from."""
 
     id: str
     text: str
@@ -247,9 +248,12 @@ class Memory:
     tags: tuple[str, ...] = ()
     subject: str | None = None
     predicate: str | None = None
+    object: str | None = None
     valid_from: str | None = None
     valid_to: str | None = None
+    derived_from: tuple[str, ...] = ()
     closed_by: str | None = None
+    closed_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

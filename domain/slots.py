@@ -10,14 +10,16 @@ from typing import Any
 
 from domain.canonical import canonical_json
 from domain.masking import masker
+from domain.memorising.current import current
 from domain.modes import SlotSpec
+from domain.moments import moment
 from domain.recall.scoring import FORGOTTEN, decayed, relevances, score
 from domain.requests import SlotName
 from domain.rows import Memory, Plan, RecentCall, SessionInfo
 from domain.sources import SourceItem, SourceResult
 from domain.state import ContextState
 from domain.text import inline
-from domain.wording import Wording, calendar_day, clock_time, moment
+from domain.wording import Wording, calendar_day, clock_time
 
 HOUR = 3_600_000_000
 
@@ -259,17 +261,8 @@ def _spoken(item: SourceItem, value: float, facts: Facts) -> SlotItem:
 
 def _current(facts: Facts) -> list[Memory]:
     """Memories in force: one current truth per subject and predicate, none that was closed or has run out."""
-    found: list[Memory] = []
-    for state in (facts.session, facts.subject, facts.tenant):
-        found += [memory for memory in state.rows("memories") if _in_force(memory, facts.as_of)]
-    return found
-
-
-def _in_force(memory: Memory, as_of: int) -> bool:
-    if memory.closed_by is not None:
-        return False
-    begins, ends = moment(memory.valid_from), moment(memory.valid_to)
-    return (begins is None or begins <= as_of) and (ends is None or as_of < ends)
+    states = (facts.session, facts.subject, facts.tenant)
+    return current((memory for state in states for memory in state.rows("memories")), facts.as_of)
 
 
 def _value_text(value: Any) -> str:

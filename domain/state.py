@@ -12,7 +12,7 @@ from domain.events import Event, UnknownPayload
 from domain.reducers import Change
 from domain.rows import LOOKED_UP, TABLES, Lookups, Progress
 
-FOLD = 1
+FOLD = 2
 """The version of the fold: raised when the same events give other rows, so that rows of before are folded anew."""
 
 

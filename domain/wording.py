@@ -154,15 +154,3 @@ def _wall(at: int, zone: str | None) -> datetime:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         place = None
     return datetime.fromtimestamp(at / 1_000_000, place or UTC)
-
-
-def moment(text: str | None) -> int | None:
-    """An ISO 8601 time as microseconds UTC, one without a zone taken as UTC; None for what is no time."""
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return round(found.timestamp() * 1_000_000)

@@ -322,16 +322,20 @@ class Verbs(ABC, Generic[R]):
         tags: Sequence[str] = (),
         subject: str | None = None,
         predicate: str | None = None,
+        object: str | None = None,
         valid_from: str | None = None,
         valid_to: str | None = None,
+        derived_from: Sequence[str | Receipt] = (),
         supersedes: Sequence[str] = (),
         **options: Unpack[EventOptions],
     ) -> R:
-        """A memory. Without `id` it has the id of its event. The same subject and predicate supersede."""
+        """A memory. Without `id` it has the id of its event. The same subject and predicate with another object
+        supersede; times are ISO 8601 and kept in UTC. `derived_from` are the events that it was made from."""
         event_id, options = with_id(options)
         made = _given(
-            tags=listed(tags, "tags"), subject=subject, predicate=predicate, valid_from=valid_from, valid_to=valid_to,
-            supersedes=listed(supersedes, "supersedes"),
+            tags=listed(tags, "tags"), subject=subject, predicate=predicate, object=object, valid_from=valid_from,
+            valid_to=valid_to, supersedes=listed(supersedes, "supersedes"),
+            derived_from=[_event_id(event) for event in listed(derived_from, "derived_from")],
         )  # fmt: skip
         made |= {"category": category, "importance": importance, "scope": scope, "memory_kind": memory_kind}
         return self._send("memory.recorded", {"id": id or event_id, "text": text, **made}, options)
@@ -348,13 +352,21 @@ class Verbs(ABC, Generic[R]):
         tags: Sequence[str] = (),
         subject: str | None = None,
         predicate: str | None = None,
+        object: str | None = None,
         valid_from: str | None = None,
         valid_to: str | None = None,
+        derived_from: Sequence[str | Receipt] = (),
         **options: Unpack[EventOptions],
     ) -> R:
         """A memory as it now stands, whole."""
         made = _given(
-            tags=listed(tags, "tags"), subject=subject, predicate=predicate, valid_from=valid_from, valid_to=valid_to
+            tags=listed(tags, "tags"),
+            subject=subject,
+            predicate=predicate,
+            object=object,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            derived_from=[_event_id(event) for event in listed(derived_from, "derived_from")],
         )
         made |= {"category": category, "importance": importance, "scope": scope, "memory_kind": memory_kind}
         return self._send("memory.revised", {"id": id, "text": text, **made}, options)

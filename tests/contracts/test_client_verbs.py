@@ -16,6 +16,7 @@ WORKERS_WRITE = {
     "context.compiled": "compile writes it beside the snapshot",
     "context.trimmed": "compile trims",
     "context.trim_rolled_back": "compile trims",
+    "memory.decided": "remembering writes it beside what it decided",
     "document.attached": "the upload of document() writes it, with hash and chunks",
 }
 SERVER_FILLS = {"context.rolled_back": {"undoes"}, "event.redacted": {"upto"}}
@@ -23,7 +24,8 @@ SERVER_FILLS = {"context.rolled_back": {"undoes"}, "event.redacted": {"upto"}}
 PART = {"type": "image", "url": "u", "media_type": "image/png", "width": 1, "height": 2, "detail": "low"}
 MEMORY: dict[str, Any] = {
     "category": "episodic", "importance": 0.9, "scope": "session", "memory_kind": "episodic", "tags": ["t"],
-    "subject": "a", "predicate": "b", "valid_from": "2026-01-01T00:00:00Z", "valid_to": "2026-02-01T00:00:00Z",
+    "subject": "a", "predicate": "b", "object": "c", "derived_from": ["e"],
+    "valid_from": "2026-01-01T00:00:00Z", "valid_to": "2026-02-01T00:00:00Z",
 }  # fmt: skip
 CALL = {"id": "c1", "name": "f", "arguments": {"a": 1}}
 

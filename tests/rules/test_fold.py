@@ -161,6 +161,7 @@ def _least(model: Any) -> dict[str, Any]:
         "anchor": "system",
         "to_seq": 0,
         "at_seq": 0,
+        "act": "NONE",
     }
     return {name: values.get(name, "x") for name, field in model.model_fields.items() if field.is_required()}
 
