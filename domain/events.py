@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, field_validator
 
+from domain.bounds import FromOne, FromZero
 from domain.errors import InvalidEvent
 from domain.fields import is_rule
 from domain.moments import in_utc
@@ -42,8 +43,8 @@ class ImagePart(Value):
     url: str | None = None
     data: str | None = None
     media_type: str = "image/png"
-    width: Annotated[int, Field(gt=0)] | None = None
-    height: Annotated[int, Field(gt=0)] | None = None
+    width: FromOne | None = None
+    height: FromOne | None = None
     detail: Literal["low", "high", "auto"] = "auto"
 
 
@@ -99,7 +100,7 @@ class SessionStarted(Payload):
     mode: str | None = None
     locale: Locale | None = None
     model: str | None = None
-    context_window: Annotated[int, Field(gt=0)] | None = None
+    context_window: FromOne | None = None
     reserve_ratio: Annotated[float, Field(ge=0.15, le=0.9)] | None = None
     task_type: Literal["code", "chat", "classify"] | None = None
     time_zone: str | None = None
@@ -152,9 +153,9 @@ class UserInput(Payload):
 
 
 class Usage(Value):
-    input_tokens: Annotated[int, Field(ge=0)] | None = None
-    output_tokens: Annotated[int, Field(ge=0)] | None = None
-    cached_tokens: Annotated[int, Field(ge=0)] | None = None
+    input_tokens: FromZero | None = None
+    output_tokens: FromZero | None = None
+    cached_tokens: FromZero | None = None
 
 
 class AssistantOutput(Payload):
@@ -225,7 +226,7 @@ class PlanStep(Value):
     tool: str | None = None
     deps: tuple[str, ...] = ()
     status: Literal["pending", "running", "done", "failed", "skipped"] = "pending"
-    retries: Annotated[int, Field(ge=0)] = 0
+    retries: FromZero = 0
     reflection: str = ""
 
 
@@ -280,7 +281,7 @@ class BlockDefined(Payload):
     kind = "block.defined"
     label: str
     text: str = ""
-    limit: Annotated[int, Field(gt=0)] = 2000
+    limit: FromOne = 2000
     read_only: bool = False
 
 
@@ -351,8 +352,8 @@ class MemoryDecided(Payload):
 class Chunk(Value):
     """A slice of a document: character offsets, and the heading path it stands under."""
 
-    start: Annotated[int, Field(ge=0)]
-    end: Annotated[int, Field(ge=0)]
+    start: FromZero
+    end: FromZero
     heading: str = ""
 
 
@@ -363,7 +364,7 @@ class DocumentAttached(Payload):
     source: str = ""
     media_type: str = "text/plain"
     hash: str = ""
-    size: Annotated[int, Field(ge=0)] = 0
+    size: FromZero = 0
     first_line: str = ""
     chunks: tuple[Chunk, ...] = ()
 
@@ -371,8 +372,8 @@ class DocumentAttached(Payload):
 class ReferenceExpanded(Payload):
     kind = "reference.expanded"
     reference_id: str
-    start: Annotated[int, Field(ge=0)] = 0
-    end: Annotated[int, Field(ge=0)] | None = None
+    start: FromZero = 0
+    end: FromZero | None = None
     content: Content = ()
 
 
@@ -391,7 +392,7 @@ class AnchorMoved(Payload):
     anchor: Literal["system", "business"]
     from_event: str | None = None
     to_event: str | None = None
-    version: Annotated[int, Field(ge=1)]
+    version: FromOne
     reason: str = ""
 
 
@@ -410,7 +411,7 @@ class ContextTrimmed(Payload):
     kind = "context.trimmed"
     snapshot_id: str
     units: tuple[dict[str, JsonValue], ...] = ()
-    rounds: Annotated[int, Field(ge=0)] = 0
+    rounds: FromZero = 0
 
 
 class ContextTrimRolledBack(Payload):
@@ -423,14 +424,14 @@ class ContextTrimRolledBack(Payload):
 class ContextCompiled(Payload):
     kind = "context.compiled"
     snapshot_id: str
-    version: Annotated[int, Field(ge=1)]
+    version: FromOne
     content_hash: str
 
 
 class ContextRolledBack(Payload):
     kind = "context.rolled_back"
-    to_seq: Annotated[int, Field(ge=0)]
-    to_version: Annotated[int, Field(ge=1)] | None = None
+    to_seq: FromZero
+    to_version: FromOne | None = None
     scope: Literal["session", "memory_kept"] = "session"
     reason: str = ""
     loosen: bool = False
@@ -442,7 +443,7 @@ class ContextRolledBack(Payload):
 class SessionForked(Payload):
     kind = "session.forked"
     parent: str
-    at_seq: Annotated[int, Field(ge=0)]
+    at_seq: FromZero
 
 
 class OutputFlagged(Payload):
@@ -465,7 +466,7 @@ class EventRedacted(Payload):
     kind = "event.redacted"
     event_id: str
     reason: str = ""
-    upto: Annotated[int, Field(ge=1)] | None = None
+    upto: FromOne | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from domain.bounds import FromZero
 from domain.errors import InvalidRequest
 from domain.events import Value
 from domain.policies import Rule
@@ -65,8 +66,8 @@ class SlotSpec(Value):
     """One slot of a mode. `top_k` 0 = no cut, `max_age_hours` 0 = none, `token_budget` in tokens."""
 
     slot: SlotName
-    token_budget: Annotated[int, Field(ge=0)]
-    top_k: Annotated[int, Field(ge=0)] = 0
+    token_budget: FromZero
+    top_k: FromZero = 0
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     max_age_hours: Annotated[float, Field(ge=0)] = 0.0
     categories: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from domain.bounds import FromOne, FromZero
 from domain.events import Value
 
 TEXT_STRATEGIES = ("fields", "structure", "extract", "cut", "reference")
@@ -32,7 +33,7 @@ class Step(Value):
     """One strategy of a ladder, and how many tokens what it makes may have."""
 
     use: Annotated[str, Field(pattern=STRATEGY_NAME)]
-    limit: Annotated[int, Field(gt=0)] | None = None
+    limit: FromOne | None = None
 
 
 def _as_step(given: Any) -> Any:
@@ -46,9 +47,9 @@ class Rule(Value):
 
     roles: tuple[Literal["user", "assistant", "tool"], ...] = ()
     tools: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    older_than_turns: Annotated[int, Field(ge=0)] = 0
-    older_than_trims: Annotated[int, Field(ge=0)] = 0
-    larger_than: Annotated[int, Field(ge=0)] = 0
+    older_than_turns: FromZero = 0
+    older_than_trims: FromZero = 0
+    larger_than: FromZero = 0
     ladder: tuple[Annotated[Step, BeforeValidator(_as_step)], ...] = ()
 
     @model_validator(mode="after")

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from domain.bounds import FromOne, FromZero
 from domain.canonical import content_hash
 from domain.errors import InvalidRequest
 from domain.events import Locale, Value
@@ -21,8 +22,8 @@ LATEST = 253_370_764_800_000_000
 class SlotOverride(Value):
     """Changes to one slot of the mode; what is None stays as the mode says. Budgets are tokens."""
 
-    token_budget: Annotated[int, Field(ge=0)] | None = None
-    top_k: Annotated[int, Field(ge=0)] | None = None
+    token_budget: FromZero | None = None
+    top_k: FromZero | None = None
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
     max_age_hours: Annotated[float, Field(ge=0)] | None = None
     categories: tuple[str, ...] | None = None
@@ -32,7 +33,7 @@ class SlotOverride(Value):
 class Overrides(Value):
     slots: dict[SlotName, SlotOverride] = Field(default_factory=dict)
     placement: dict[SlotName, Place] = Field(default_factory=dict)
-    global_slot_budget: Annotated[int, Field(ge=0)] | None = None
+    global_slot_budget: FromZero | None = None
     window_share: Annotated[float, Field(gt=0, le=1)] | None = None
     low_water: Annotated[float, Field(gt=0, le=1)] | None = None
     reserve_ratio: Annotated[float, Field(ge=0.15, le=0.9)] | None = None
@@ -52,8 +53,8 @@ class CompileRequest(Value):
     mode: str | None = None
     model: str | None = None
     format: Format = "openai"
-    budget: Annotated[int, Field(gt=0)] | None = None
-    window: Annotated[int, Field(gt=0)] | None = None
+    budget: FromOne | None = None
+    window: FromOne | None = None
     query: str | None = None
     as_of: Annotated[int, Field(ge=0, le=LATEST)] | None = None
     preset: Literal["classic"] | None = None

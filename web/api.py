@@ -25,6 +25,7 @@ from web.parameters import (
     Seq,
     SessionId,
     StreamName,
+    Whole,
     batch_in,
     request_in,
     text_type,
@@ -47,7 +48,7 @@ def append(
     body: JsonBytes,
     engine: Engines,
     caller: Callers,
-    expected_seq: Annotated[int | None, Query(ge=0, description="refuse unless the session's head is this")] = None,
+    expected_seq: Annotated[Whole | None, Query(description="refuse unless the session's head is this")] = None,
 ) -> Reply:
     """Append one event or a batch. The same `event_id` with the same content again is no second event."""
     wire, expected = batch_in(json_object(body), expected_seq)
@@ -188,8 +189,8 @@ def get_document(
     document: DocumentId,
     engine: Engines,
     caller: Callers,
-    start: Annotated[int, Query(alias="from", ge=0, description="first character")] = 0,
-    end: Annotated[int | None, Query(alias="to", ge=0, description="the character after the last")] = None,
+    start: Annotated[Whole, Query(alias="from", description="first character")] = 0,
+    end: Annotated[Whole | None, Query(alias="to", description="the character after the last")] = None,
 ) -> Response:
     """The text of a document, or a slice of it by character offsets."""
     text = engine.get_document(caller.tenant, session, document, start, end)

@@ -17,12 +17,12 @@ from web import models
 from web.access import Callers, Engines
 from web.bodies import Reply, json_object, spool
 from web.openapi import takes, takes_lines
-from web.parameters import AsFormat, Cursor, JsonBytes, Limit, PromptId, SessionId
+from web.parameters import AsFormat, Counted, Cursor, JsonBytes, Limit, PromptId, SessionId, Whole
 
 history = APIRouter(prefix="/v1", tags=["time machine"])
 
-First = Annotated[int, Query(alias="from", ge=1, description="the first version")]
-Last = Annotated[int | None, Query(alias="to", ge=1, description="the last version")]
+First = Annotated[Counted, Query(alias="from", description="the first version")]
+Last = Annotated[Counted | None, Query(alias="to", description="the last version")]
 Text = Annotated[str | None, Query(max_length=10_000, description="only lines that hold this")]
 
 
@@ -84,7 +84,7 @@ def provenance(
     prompt: PromptId,
     engine: Engines,
     caller: Callers,
-    line: Annotated[int | None, Query(ge=1, description="only the line with this number, as `blame` counts")] = None,
+    line: Annotated[Counted | None, Query(description="only the line with this number, as `blame` counts")] = None,
 ) -> Reply:
     """Its summaries down to the originals."""
     return Reply(engine.history.provenance(caller.tenant, prompt, line))
@@ -112,8 +112,8 @@ def rollback_plan(
     session: SessionId,
     engine: Engines,
     caller: Callers,
-    to_seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
-    to_version: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+    to_seq: Annotated[Whole | None, Query()] = None,
+    to_version: Annotated[Counted | None, Query()] = None,
     loosen: Annotated[bool, Query(description="with the right to loosen rules")] = False,
 ) -> Reply:
     """What a rollback would hide, keep and take back, without doing it. The event context.rolled_back does it."""

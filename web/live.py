@@ -4,14 +4,13 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import anyio
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
-from domain.errors import InvalidRequest
 from web.access import Callers, Engines
 from web.bodies import to_json
-from web.parameters import SessionId, StreamName
+from web.parameters import LastEventId, SessionId, StreamName, Whole, seq_in
 
 PAGE = 200
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -25,15 +24,13 @@ async def resume_point(
     engine: Engines,
     caller: Callers,
     stream: StreamName = "session",
-    after: Annotated[int | None, Query(ge=0, description="start behind this seq; at the head if not given")] = None,
-    last_event_id: Annotated[str | None, Header(description="sent by a reader that was cut off")] = None,
+    after: Annotated[Whole | None, Query(description="start behind this seq; at the head if not given")] = None,
+    last_event_id: LastEventId = None,
 ) -> int:
     """The seq to start behind. Asks the log before the answer begins, so that a refusal can still be one."""
     page = await run_in_threadpool(engine.events, caller.tenant, session, stream, after or 0, 1)
     if last_event_id:
-        if not (last_event_id.isascii() and last_event_id.isdigit()):
-            raise InvalidRequest("Last-Event-ID: must be the seq of an event.", path="Last-Event-ID")
-        return int(last_event_id)
+        return seq_in(last_event_id)
     return after if after is not None else int(page["head"])
 
 

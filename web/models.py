@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from domain.events import PAYLOADS, Locale
 from domain.requests import Format, Overrides
+from web.parameters import Counted, Whole
 
 Time = Annotated[str, Field(description="RFC 3339, UTC", examples=["2026-01-31T09:30:00.000000Z"])]
 Stream = Literal["session", "subject", "tenant", "audit"]
@@ -31,7 +32,7 @@ class NewEvent(BaseModel):
         json_schema_extra=_PAYLOADS,
     )
     event_id: str | None = Field(None, description="a UUID, the idempotency key; the server makes one if there is none")
-    schema_version: int = 1
+    schema_version: int = Field(1, ge=1, le=2**31 - 1)
     occurred_at: Time | None = Field(None, description="the producer's clock; never used for order")
     actor: str | None = Field(None, description="user, agent, tool, importer, …", max_length=200)
     run_id: str | None = Field(None, max_length=200)
@@ -43,7 +44,7 @@ class NewEvents(BaseModel):
     """A batch: all of it is in the log afterwards, or none."""
 
     events: list[NewEvent] = Field(min_length=1, max_length=10_000)
-    expected_seq: int | None = Field(None, ge=0, description="refuse unless the session's head is this")
+    expected_seq: Whole | None = Field(None, description="refuse unless the session's head is this")
 
 
 class NewPrompt(BaseModel):
@@ -52,11 +53,11 @@ class NewPrompt(BaseModel):
     mode: str | None = Field(None, description="chat, tool, rag, react or one of your own")
     model: str | None = None
     format: Format = "openai"
-    budget: int | None = Field(None, gt=0, description="input budget in tokens")
-    window: int | None = Field(None, gt=0, description="context window of the model; the reserve is taken off it")
+    budget: Counted | None = Field(None, description="input budget in tokens")
+    window: Counted | None = Field(None, description="context window of the model; the reserve is taken off it")
     query: str | None = Field(None, description="what to recall; the newest directive if there is none")
     as_of: Time | None = Field(None, description="the moment to compile for; the newest event's if there is none")
-    min_seq: int | None = Field(None, ge=0, description="the seq that the compile must have seen")
+    min_seq: Whole | None = Field(None, description="the seq that the compile must have seen")
     fresh: bool = Field(False, description="make a new version even if this one exists")
     preset: Literal["classic"] | None = None
     locale: Locale | None = None

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Header, Path, Query
+from pydantic import Field
 
+from domain.bounds import LARGEST
 from domain.errors import InvalidEvent, InvalidRequest
 from domain.requests import Format
 from web.bodies import read_json_bytes
@@ -21,14 +23,21 @@ DocumentId = Annotated[str, Path(max_length=200, pattern=_ID, description=_SAID)
 PromptId = Annotated[str, Path(max_length=200, pattern=_ID)]
 JobId = Annotated[str, Path(max_length=200, pattern=_ID)]
 
+Whole = Annotated[int, Field(ge=0, le=LARGEST)]
+Counted = Annotated[int, Field(ge=1, le=LARGEST)]
+"""Whole numbers from 0 or from 1 on that every store holds: each that is taken is one of these, or tighter."""
+
 Limit = Annotated[int, Query(ge=1, le=1000, description="how many at most")]
 Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the page before")]
-Seq = Annotated[int, Query(ge=0, le=2**63 - 1)]
+Seq = Annotated[Whole, Query()]
 StreamName = Annotated[
     Literal["session", "subject", "tenant", "audit"], Query(description="which of the session's streams")
 ]
 AsFormat = Annotated[Format | None, Query(description="another format than the one compiled for")]
 IfNoneMatch = Annotated[str | None, Header()]
+LastEventId = Annotated[
+    str | None, Header(description="sent by a reader that was cut off: the seq of the last event that it got")
+]
 
 JsonBytes = Annotated[bytes, Depends(read_json_bytes)]
 
@@ -45,9 +54,17 @@ def batch_in(body: dict[str, Any], expected_seq: int | None) -> tuple[list[Any],
     expected = body.get("expected_seq")
     if expected is None:
         return body["events"], expected_seq
-    if type(expected) is not int or expected < 0:
-        raise InvalidRequest("expected_seq: must be a whole number from 0 on.", path="expected_seq")
+    if type(expected) is not int or not 0 <= expected <= LARGEST:
+        raise InvalidRequest(f"expected_seq: must be a whole number from 0 to {LARGEST}.", path="expected_seq")
     return body["events"], expected
+
+
+def seq_in(last_event_id: str) -> int:
+    """The seq that a `Last-Event-ID` names."""
+    digits = last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) <= len(str(LARGEST))
+    if not digits or int(last_event_id) > LARGEST:
+        raise InvalidRequest("Last-Event-ID: must be the seq of an event.", path="Last-Event-ID")
+    return int(last_event_id)
 
 
 def request_in(body: dict[str, Any]) -> tuple[dict[str, Any], float]:

@@ -31,6 +31,8 @@ from promptctx.values import (
 T = TypeVar("T")
 _CHUNK = 1 << 16
 _LONG_WORK = 300.0
+_LARGEST = 2**53
+"""The largest whole number that a server takes."""
 
 
 def checked_id(what: str, value: str) -> str:
@@ -61,7 +63,11 @@ def _prompt(prompt: str, *rest: str) -> str:
 
 
 def _query(**values: str | int | None) -> dict[str, str]:
-    return {key.rstrip("_"): str(value) for key, value in values.items() if value is not None}
+    asked = {key.rstrip("_"): value for key, value in values.items() if value is not None}
+    for key, value in asked.items():
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise errors.InvalidRequest(f"{key}: a whole number of at most {_LARGEST}.", path=key)
+    return {key: str(value) for key, value in asked.items()}
 
 
 def _built(kind: type[T]) -> Callable[[httpx2.Response], T]:

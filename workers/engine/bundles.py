@@ -13,6 +13,7 @@ from domain.digests import payload_hash
 from domain.errors import InvalidRequest
 from domain.masking import MASK, Masker, masked_value, masker
 from workers.engine import prompts, replay
+from workers.engine.bundle_lines import EventLine, Head, PromptLine, StreamLine, check
 from workers.engine.deps import Deps
 from workers.engine.folds import fold_at
 from workers.engine.reading import owner, session_row, subject_stream
@@ -152,7 +153,7 @@ def restore(deps: Deps, tenant: str, lines: Iterable[bytes]) -> Json:
     stream: list[Json] = []
     with deps.database.write(tenant) as unit:
         for value in [*rest, {"prompt": None}]:
-            if "event" in value:
+            if "event" in value and stream:
                 stream.append(value["event"])
                 continue
             if stream:
@@ -193,6 +194,7 @@ def _checked(lines: Iterable[bytes]) -> Iterator[Json]:
         if "sha256" in value:
             last = value
             continue
+        _check(value, count + 1)
         digest.update(line if line.endswith(b"\n") else line + b"\n")
         count += 1
         yield value
@@ -200,9 +202,23 @@ def _checked(lines: Iterable[bytes]) -> Iterator[Json]:
         raise InvalidRequest("The bundle's hash does not fit its content: it was cut off or changed.", path="sha256")
 
 
+def _check(value: Json, number: int) -> None:
+    """What a line must hold by its kind; those of kinds that a later release may add are passed over."""
+    if number == 1:
+        check(Head, value, number)
+    elif "event" in value:
+        check(EventLine, value["event"], number)
+    elif "stream" in value:
+        check(StreamLine, value, number)
+    elif value.get("prompt") is not None:
+        check(PromptLine, value["prompt"], number)
+
+
 def _restore_stream(deps: Deps, unit: Unit, tenant: str, found: list[Json]) -> int:
     head, events = found[0], [_event(one) for one in found[1:]]
     name = str(head["stream"])
+    if len({one.key for one in events}) < len(events):
+        raise InvalidRequest(f"An event occurs twice in the stream {name!r}.", path="event")
     kind, _, rest = name.partition("/")
     if kind not in ("session", "subject", "tenant", "audit") or not rest or "/" in rest:
         raise InvalidRequest(f"No stream of a session is called {name!r}.", path="stream")
@@ -248,6 +264,8 @@ def _restore_prompt(unit: Unit, tenant: str, session: str, told: Json) -> int:
     home = session_row(unit, tenant, session)
     if snapshots.get(unit, tenant, told["id"]) is not None:
         return 0
+    if snapshots.by_version(unit, tenant, home.number, told["version"]) is not None:
+        raise InvalidRequest(f"There is another prompt of version {told['version']} here.", path="prompt")
     if "payload" in told["body"] and content_hash(told["body"]["payload"]) != told["content_hash"]:
         raise InvalidRequest(f"Version {told['version']} is not the one that was hashed.", path="prompt")
     names = ("id", "version", "parent", "view", "about", "content_hash", "created_at")

@@ -6,6 +6,7 @@ from typing import Any
 import structlog
 import uuid_utils
 
+from domain.bounds import LARGEST
 from domain.canonical import canonical_json, content_hash
 from domain.errors import InvalidRequest, UnknownJob
 from domain.requests import CompileRequest, parse_request
@@ -58,8 +59,8 @@ def _number(value: Any, path: str, *, whole: bool = False) -> float:
     if value is None:
         return 0
     kinds = (int,) if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value < 2**62:
-        raise InvalidRequest(f"{path}: a {'whole ' if whole else ''}number from 0 on.", path=path)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value <= LARGEST:
+        raise InvalidRequest(f"{path}: a {'whole ' if whole else ''}number from 0 to {LARGEST}.", path=path)
     return value
 
 
