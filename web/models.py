@@ -316,6 +316,7 @@ class Why(BaseModel):
     by: dict[str, Any] | None
     decided_by: dict[str, Any] | None = Field(None, description="the version that cut it out, if an earlier one did")
     verified: dict[str, Any] | None = Field(None, description="what was tried and kept it")
+    decisions: list[dict[str, Any]] | None = Field(None, description="of a memory, what was decided about it")
 
 
 class Provenance(BaseModel):

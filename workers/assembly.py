@@ -28,6 +28,7 @@ def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Cl
         rule_limit=settings.rule_limit,
         default_model=settings.default_model,
         locale=settings.locale,
+        memory_rules=frozenset(settings.memory_rules),
         dumps=Dumps(settings.dump_dir, settings.dump_sessions),
     )
     chosen.start(deps)

@@ -25,6 +25,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from domain.errors import InvalidRequest
+from domain.memorising.noticing import Rule
 
 PREFIX = "PROMPTCTX_"
 CONFIG_VARIABLE = "PROMPTCTX_CONFIG"
@@ -59,6 +60,10 @@ def _patterns(value: object) -> object:
         return json.loads(value)
     except ValueError:
         return tuple(pattern.strip() for pattern in value.split(",") if pattern.strip())
+
+
+def _rules(value: object) -> object:
+    return () if value == "off" else _patterns(value)
 
 
 def _upper(value: object) -> object:
@@ -107,6 +112,9 @@ class Settings(BaseSettings):
     default_model: str = "gpt-4o"
     locale: Literal["zh", "en"] = "zh"
     modes: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
+
+    # What is remembered without being told so by an event: remember, profile, tool_failures, decisions; off is none.
+    memory_rules: Annotated[tuple[Rule, ...], NoDecode, BeforeValidator(_rules)] = ("remember", "profile")
 
     dump_dir: Path | None = None
     dump_sessions: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_patterns)] = ("*",)

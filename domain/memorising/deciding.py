@@ -4,7 +4,7 @@ A fact is held against those of the same subject and predicate and of its own sc
 no subject and predicate against what says the same. The same fact twice is NONE, whoever proposes otherwise.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -97,9 +97,12 @@ def _keyed(ours: Sequence[Memory], told: Candidate, at: int) -> Decision:
         return Decision("UPDATE", "keyed", told, loose) if loose else Decision("ADD", "new", told)
     # One subject and predicate, one spelling: it is what the fold compares.
     told = replace(told, subject=same.subject, predicate=same.predicate)
-    ends = moment(told.valid_to)
     if _says(same, told):
         return Decision("NONE", "duplicate", told, same)
+    ends, begins, began = moment(told.valid_to), moment(told.valid_from), moment(same.valid_from)
+    if begins is not None and began is not None and begins < began:
+        # It was told before what is held, and comes late: an older session that is imported after a newer one.
+        return Decision("ADD", "past", replace(told, valid_to=told.valid_to or same.valid_from), same)
     if ends is not None and ends <= at:
         return Decision("ADD", "past", told, same)
     return Decision("UPDATE", "contradicts", told, same)
@@ -172,12 +175,16 @@ def _related(about: Memory, told: Candidate) -> bool:
 
 
 def decide_all(
-    held: Sequence[Memory], candidates: Iterable[tuple[Candidate, str]], at: int
+    held: Sequence[Memory],
+    candidates: Iterable[tuple[Candidate, str]],
+    at: int,
+    choose: Callable[[Sequence[Memory], Candidate, int], Decision] = decide,
 ) -> Iterator[tuple[Decision, str]]:
-    """Each candidate with the id that its memory would have, decided in the light of those before it."""
+    """Each candidate with the id that its memory would have, decided in the light of those before it. `choose` may
+    heed what a model proposed."""
     known = list(held)
     for candidate, memory_id in candidates:
-        decision = decide(known, candidate, at)
+        decision = choose(known, candidate, at)
         known = _after(known, decision, memory_id, at)
         yield decision, memory_id
 

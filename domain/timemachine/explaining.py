@@ -23,6 +23,7 @@ UNSEEN = {
     "tool.removed": "it takes back a tool and is not shown",
     "profile.unset": "it takes back a profile field and is not shown",
     "memory.retracted": "it takes back a memory and is not shown",
+    "memory.decided": "it says what became of something told beside what was remembered, and is not shown",
 }
 BECAUSE = {
     "policy": "a rule of the trim policy made room with it",

@@ -55,4 +55,5 @@ class Deps:
     rule_limit: int = 20_000
     default_model: str = "gpt-4o"
     locale: str = "zh"
+    memory_rules: frozenset[str] = frozenset({"remember", "profile"})
     dumps: Dumps = field(default_factory=Dumps)

@@ -1,10 +1,13 @@
 """Explaining prompts: diff, blame, why, bisect, provenance, and the versions of the instruction."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from domain.errors import InvalidRequest, PromptctxError, SnapshotRedacted
+from domain.events import MemoryRecorded, MemoryRevised
 from domain.history import effective
+from domain.memorising.tracing import MEMORY_KINDS, concerns, takes_the_place
 from domain.timemachine import bisecting, instructions
 from domain.timemachine.bisecting import Looked, Turn
 from domain.timemachine.blaming import blame as blamed
@@ -15,7 +18,7 @@ from domain.timemachine.explaining import why as verdict
 from domain.timemachine.sides import Told
 from domain.wording import WORDINGS
 from workers.clock import format_time
-from workers.engine import prompts, recompile, replay, sides
+from workers.engine import prompts, recompile, remembered, replay, sides
 from workers.engine.deps import Deps
 from workers.engine.drafts import is_uuid
 from workers.engine.reading import session_row
@@ -60,13 +63,45 @@ def why(deps: Deps, tenant: str, prompt: str, event: str, *, verify: bool = Fals
     side = sides.stored(row, body)
     with deps.database.read(tenant) as unit:
         told, about = _named(unit, tenant, body, event)
-        newer = _newer(unit, tenant, body, told)
+        traced = _traced(unit, tenant, body, told)
+        newer = _newer(unit, tenant, body, told) if traced is None else traced.newer
     found = verdict(told, side, newer).dump()
     if found["reason"] == "window" and "range" in found["numbers"]:
         found["decided_by"] = _decided(deps, tenant, session, body, told.seq)
     if verify and found["kept_by"]:
         found["verified"] = _verified(deps, tenant, row, body, told, found["kept_by"])
+    if traced is not None:
+        found["decisions"] = traced.decisions
     return {"prompt": row.id, "session": session, "version": row.version, "event": {**told.named(), **about}, **found}
+
+
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """What became of a memory up to a prompt: what took its place, and what was decided about it."""
+
+    newer: Sequence[Told]
+    decisions: list[Json]
+
+
+def _traced(unit: Unit, tenant: str, body: Json, told: Told) -> _Traced | None:
+    if told.kind not in ("memory.recorded", "memory.revised") or told.stream not in body["inputs"]:
+        return None
+    head = body["inputs"][told.stream]
+    row = streams.get(unit, tenant, head["stream"])
+    if row is None:
+        return None
+    stored = [one for one in log.of_kinds(unit, tenant, row.number, MEMORY_KINDS) if one.seq <= head["seq"]]
+    gone = sides.hidden(unit, tenant, row.number, head["seq"])
+    events = [log.fact(one) for one in stored if one.seq not in gone]
+    held = next((one.payload for one in events if one.event_id == told.event_id), None)
+    if not isinstance(held, MemoryRecorded | MemoryRevised):
+        return None
+    later = [one for one in events if one.seq > told.seq and takes_the_place(one.payload, held)]
+    newer = [Told(one.event_id, one.seq, told.stream, one.kind, held.id) for one in later]
+    return _Traced(
+        newer,
+        [remembered.decided(one) for one in events if concerns(one.payload, held.id) and one.kind == "memory.decided"],
+    )
 
 
 def _named(unit: Unit, tenant: str, body: Json, event: str) -> tuple[Told, Json]:

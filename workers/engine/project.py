@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from domain.errors import Timeout
 from domain.events import Event
 from domain.history import REFOLDING_KINDS
+from domain.memorising import noticing
 from domain.state import FOLD, ContextState, lookups
 from workers import faults
 from workers.engine import refold
@@ -78,18 +79,23 @@ def _refuse_parked(deps: Deps, tenant: str, stream: int) -> None:
 
 
 def _drain(deps: Deps, claimed: Claim) -> Outcome:
-    until = time.monotonic() + YIELD_AFTER
+    until, told = time.monotonic() + YIELD_AFTER, False
     while True:
         with deps.database.read(claimed.tenant) as unit:
             batch = _read(deps, unit, claimed)
         faults.point("project.read")
         if batch.refolds:
             refold.refold(deps, claimed, batch.checkpoint)
+            # What came with the rollback or erasure was folded there, and nobody looked at what it tells.
+            told = bool(deps.memory_rules)
             continue
         last = len(batch.events) < BATCH or time.monotonic() > until
-        outcome = _write(deps, claimed, batch, last=last)
+        told = told or noticing.any_tells(batch.events, deps.memory_rules)
+        outcome = _write(deps, claimed, batch, last=last, told=told)
         deps.signals.progressed()
         if last:
+            if told:
+                deps.dispatcher.ring(claimed.tenant, claimed.stream, "maintenance")
             return outcome
 
 
@@ -114,7 +120,8 @@ def _read(deps: Deps, unit: Unit, claimed: Claim) -> _Batch:
     return _Batch(checkpoint, events, state, refolds=False)
 
 
-def _write(deps: Deps, claimed: Claim, batch: _Batch, *, last: bool) -> Outcome:
+def _write(deps: Deps, claimed: Claim, batch: _Batch, *, last: bool, told: bool = False) -> Outcome:
+    """`told` when the events tell something to remember, which is work of its own."""
     checkpoint, events, state = batch.checkpoint, batch.events, batch.state
     tenant, stream = claimed.tenant, claimed.stream
     try:
@@ -137,6 +144,8 @@ def _write(deps: Deps, claimed: Claim, batch: _Batch, *, last: bool) -> Outcome:
         if first <= checkpoint.seq:
             models.forget_counts(unit, tenant, stream, checkpoint.generation, first)
         models.save(unit, tenant, stream, checkpoint.generation, state, dirty)
+        if told:
+            work.want(unit, tenant, stream, "maintenance", head)
         faults.point("project.after_rows")
     faults.point("project.committed")
     if events:

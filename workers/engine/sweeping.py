@@ -8,13 +8,14 @@ from workers.clock import format_time
 from workers.engine.compile import compile_session
 from workers.engine.deps import Deps
 from workers.engine.leases import Outcome
+from workers.engine.memorising import maintain
 from workers.engine.project import project
 from workers.engine.reading import PLACES, related, session_row
 from workers.store import EVERY, migrate, work
 
 Json = dict[str, Any]
 
-HANDLERS = {"project": project, "compile": compile_session}
+HANDLERS = {"project": project, "compile": compile_session, "maintenance": maintain}
 """By kind of work. A kind of a newer release is left for it."""
 
 LOOK_AGAIN = 2.0

@@ -185,6 +185,7 @@ def why(
     say(*(f"  {name}: {value}" for name, value in found["numbers"].items()))
     if earlier := found.get("decided_by"):
         say(f"  decided in version {earlier['version']}: {earlier['disposition']}")
+    say(*(f"  remembered by {one['act']}: {one['sentence']}" for one in found.get("decisions") or ()))
     say(*(f"would have kept it: --set {key}={json.dumps(value)}" for key, value in found["kept_by"].items()))
     if tried := found.get("verified"):
         say(*(f"tried: --set {key}={json.dumps(value)} keeps it" for key, value in tried["set"].items()))
