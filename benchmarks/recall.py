@@ -73,6 +73,7 @@ class Tally:
 def measure(conversations: Iterable[Conversation], budgets: Sequence[int], column: str, progress: bool) -> Json:
     tallies: dict[str, dict[int, Tally]] = defaultdict(lambda: defaultdict(Tally))
     times: list[float] = []
+    fills: dict[int, list[float]] = defaultdict(list)
     over = questions = messages = 0
     for conversation in conversations:
         questions, messages = questions + len(conversation.questions), messages + len(conversation.turns)
@@ -84,7 +85,10 @@ def measure(conversations: Iterable[Conversation], budgets: Sequence[int], colum
             for question in conversation.questions:
                 for name, method in methods.items():
                     for budget in budgets:
-                        over += _ask(method, question, budget, texts, tallies[name][budget])
+                        used = _ask(method, question, budget, texts, tallies[name][budget])
+                        over += used > budget
+                        if method is ours:
+                            fills[budget].append(used / budget)
             times += ours.times
             ours.engine.deps.database.dispose()
         if progress:
@@ -96,6 +100,7 @@ def measure(conversations: Iterable[Conversation], budgets: Sequence[int], colum
         },
         "ms_p50": round(1000 * statistics.median(times), 1) if times else None,
         "ms_p95": round(1000 * sorted(times)[int(len(times) * 0.95)], 1) if times else None,
+        "fill": {str(budget): round(statistics.mean(used), 3) for budget, used in fills.items()},
         "over_budget": over,
         "questions": questions,
         "messages": messages,
@@ -103,14 +108,15 @@ def measure(conversations: Iterable[Conversation], budgets: Sequence[int], colum
 
 
 def _ask(method: Method, question: Question, budget: int, texts: dict[str, str], tally: Tally) -> int:
-    """Scores one answer; 1 if it was over the budget."""
+    """Scores one answer, one over the budget as none; the tokens that it shows."""
     shown = method.shown(question.text, budget)
-    over = int(_count(shown) > budget)
+    tokens = _count(shown)
+    over = tokens > budget
     found = normal(shown)
     shares = [held(texts[name], found) for name in sorted(question.gold)]
     whole = all(normal(texts[name]) in found for name in question.gold)
     tally.add(question.category, whole and not over, all(share >= ENOUGH for share in shares) and not over)
-    return over
+    return tokens
 
 
 def main() -> None:
@@ -132,6 +138,7 @@ def main() -> None:
     for name, rows in found["results"].items():
         print(f"{name:24}" + "".join(f"{100 * rows[str(budget)][column]:8.1f}" for budget in budgets))
     print(f"compile p50 {found['ms_p50']} ms, p95 {found['ms_p95']} ms; over budget: {found['over_budget']}")
+    print("budget used: " + "  ".join(f"{budget}: {100 * used:.1f} %" for budget, used in found["fill"].items()))
 
 
 if __name__ == "__main__":

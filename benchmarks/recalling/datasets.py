@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -37,6 +37,7 @@ class Conversation:
     name: str
     sessions: tuple[tuple[Turn, ...], ...]
     questions: tuple[Question, ...]
+    locale: str = "en"
 
     @property
     def turns(self) -> list[Turn]:
@@ -44,8 +45,9 @@ class Conversation:
 
 
 def _questions(found: Iterator[Question], turns: Mapping[str, Turn]) -> tuple[Question, ...]:
-    """Those with evidence that is there: others cannot be scored."""
-    return tuple(one for one in found if one.gold and one.gold <= turns.keys())
+    """Those with evidence that is there: ids of no message are left out, and so are questions with no other."""
+    known = (replace(one, gold=one.gold & turns.keys()) for one in found)
+    return tuple(one for one in known if one.gold)
 
 
 # BEAM -----------------------------------------------------------------------------------------------------------------
@@ -83,6 +85,9 @@ def _leaves(value: Json) -> Iterator[Any]:
         yield value
 
 
+_LOCOMO_TIME = "%I:%M %p on %d %B, %Y"
+
+
 # LoCoMo ---------------------------------------------------------------------------------------------------------------
 
 
@@ -107,12 +112,13 @@ def locomo(path: Path) -> Iterator[Conversation]:
 def _locomo_turn(one: Json, when: str | None) -> Turn:
     caption = one.get("blip_caption")
     text = f"{one['text']} [image: {caption}]" if caption else one["text"]
-    return Turn(one["dia_id"], "user", one["speaker"], text, _time(when, "%I:%M %p on %d %B, %Y"))
+    return Turn("".join(_dialogue_ids(one["dia_id"])), "user", one["speaker"], text, _time(when, _LOCOMO_TIME))
 
 
-def _dialogue_ids(evidence: list[str]) -> list[str]:
-    """Some rows name several turns in one string."""
-    return [found for one in evidence for found in re.findall(r"D\d+:\d+", one)]
+def _dialogue_ids(evidence: Json) -> list[str]:
+    """Some rows name several turns in one string, and some write `D:3:04` for `D3:4`."""
+    found = (re.findall(r"D:?(\d+):(\d+)", one) for one in _leaves(evidence) if isinstance(one, str))
+    return [f"D{int(session)}:{int(turn)}" for row in found for session, turn in row]
 
 
 # MemDaily -------------------------------------------------------------------------------------------------------------
@@ -121,16 +127,15 @@ def _dialogue_ids(evidence: list[str]) -> list[str]:
 def memdaily(path: Path) -> Iterator[Conversation]:
     """A folder of JSON files, each a list of trajectories; all of a file are laid one after the other."""
     for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
-        sessions: list[tuple[Turn, ...]] = []
+        said: list[Turn] = []
         asked: list[Question] = []
         for place, trajectory in enumerate(_trajectories(json.loads(file.read_text(encoding="utf-8")))):
             name = f"{place}/{trajectory.get('tid', '')}"
-            sessions.append(tuple(_memdaily_turn(one, name) for one in trajectory["message_list"]))
+            said += [_memdaily_turn(one, name) for one in trajectory["message_list"]]
             for row in trajectory.get("question_list") or []:
                 gold = frozenset(f"{name}/{mid}" for mid in _leaves(row.get("target_step_id") or []))
                 asked.append(Question(row["question"], file.stem, gold))
-        turns = {turn.id: turn for turn in chain.from_iterable(sessions)}
-        yield Conversation(file.stem, tuple(sessions), _questions(iter(asked), turns))
+        yield Conversation(file.stem, (tuple(said),), _questions(iter(asked), {one.id: one for one in said}), "zh")
 
 
 def _trajectories(data: Json) -> list[Json]:

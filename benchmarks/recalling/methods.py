@@ -38,20 +38,18 @@ class Promptctx:
         migrate.upgrade(url)
         self.engine = Engine(Deps(Database(url)))
         self.times: list[float] = []
+        self._started = {"kind": "session.started", "payload": {"subject": "user", "locale": conversation.locale}}
         for number, turns in enumerate(conversation.sessions):
             self._import(f"past-{number}", turns)
         self.engine.append(
             TENANT, "ask",
-            [
-                {"kind": "session.started", "payload": {"subject": "user", "locale": "en"}},
-                {"kind": "user.input", "payload": {"content": ASKING}},
-            ],
+            [self._started, {"kind": "user.input", "payload": {"content": ASKING}}],
         )  # fmt: skip
         while self.engine.sweep():
             pass
 
     def _import(self, session: str, turns: Sequence[Turn]) -> None:
-        events = [{"kind": "session.started", "payload": {"subject": "user", "locale": "en"}}, *map(_event, turns)]
+        events = [self._started, *map(_event, turns)]
         for at in range(0, len(events), 200):
             self.engine.append(TENANT, session, events[at : at + 200])
 
