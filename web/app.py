@@ -47,6 +47,8 @@ def assemble() -> FastAPI:
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
+        # Its own would tell of query strings, of bodies that were refused, and of errors' messages.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         responses=openapi.REFUSED,
         generate_unique_id_function=lambda route: route.name,
     )

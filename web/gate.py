@@ -14,11 +14,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from domain.errors import Forbidden, InvalidRequest, PromptctxError, SlowRequest
 from web import problems
 from web.access import admitted
+from workers import tracing
 from workers.settings import Settings
 
 REQUEST_ID = "X-Request-Id"
 _GIVEN = re.compile(r"[A-Za-z0-9._:-]{1,100}", re.ASCII)
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_METHODS = _READING | {"DELETE", "PATCH", "POST", "PUT"}
+
+UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
+"""What is asked every few seconds for nobody's sake."""
 
 logger = structlog.get_logger(__name__)
 
@@ -36,7 +41,20 @@ class Gate:
         scope.setdefault("state", {})["request_id"] = request_id
         answer = _Answer(send, request_id)
         with structlog.contextvars.bound_contextvars(request_id=request_id):
+            if scope["path"] in UNTRACED:
+                await self._pass(scope, receive, answer, headers)
+            else:
+                await self._traced(scope, receive, answer, headers)
+
+    async def _traced(self, scope: Scope, receive: Receive, answer: "_Answer", headers: Headers) -> None:
+        method = scope["method"] if scope["method"] in _METHODS else "HTTP"
+        told = {"http__request__method": method, "request_id": answer.request_id}
+        with tracing.span(method, parent=headers.get("traceparent"), kind="server", **told) as span:
             await self._pass(scope, receive, answer, headers)
+            if (route := getattr(scope.get("route"), "path_format", None)) is not None:
+                span.named(f"{method} {route}")
+                span.tell(http__route=route)
+            span.tell(http__response__status_code=answer.status)
 
     async def _pass(self, scope: Scope, receive: Receive, answer: "_Answer", headers: Headers) -> None:
         try:
@@ -83,10 +101,12 @@ class _Answer:
         self._send = send
         self.request_id = request_id
         self.started = False
+        self.status: int | None = None
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            self.status = message["status"]
             headers = MutableHeaders(scope=message)
             headers[REQUEST_ID] = self.request_id
             # Texts of strangers are sent here: a browser must not take one for a page.

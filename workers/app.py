@@ -14,6 +14,9 @@ from workers.store.work import KINDS
 DEFAULT_BROKER = "redis://127.0.0.1:6379/0"
 DELIVERIES = 20
 WEEK = 7 * 24 * 3600 * 1000  # milliseconds
+TRACE = "traceparent"
+"""The header of a message that says which trace it belongs to; none has it while traces are off."""
+
 LEASE_OF_MESSAGE = 120  # seconds until Redis gives an unacknowledged message to another worker
 
 

@@ -6,6 +6,7 @@ import threading
 
 from domain.errors import InvalidRequest, PromptctxError
 from domain.modes import BUILTIN_MODES, ModeSpec, parse_modes
+from workers import tracing
 from workers.clock import Clock, SystemClock
 from workers.dispatch import Bell, Dispatcher, Inline, Ring, Threads
 from workers.dumps import Dumps
@@ -17,6 +18,7 @@ from workers.store.sealing import Sealing
 
 def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Clock | None = None) -> Engine:
     """An engine that runs. Its dispatcher is started; `close` it at the end."""
+    tracing.configure()
     chosen = dispatcher or make_dispatcher(settings)
     deps = Deps(
         database=Database(settings.database_url, settings.sync_mode, settings.database_connections, sealing(settings)),
@@ -60,6 +62,7 @@ def close(engine: Engine) -> None:
     if stop is not None:
         stop()
     engine.deps.database.dispose()
+    tracing.flush()
 
 
 def modes(settings: Settings) -> dict[str, ModeSpec]:
@@ -75,7 +78,7 @@ def make_dispatcher(settings: Settings) -> Dispatcher:
 
 def celery_bell(settings: Settings) -> Bell:
     """Rings by Celery messages of two short arguments."""
-    from workers.app import make_app, queue_name
+    from workers.app import TRACE, make_app, queue_name
 
     if settings.broker_url is None:
         raise InvalidRequest("The dispatcher celery needs PROMPTCTX_BROKER_URL.", setting="broker_url")
@@ -89,6 +92,7 @@ def celery_bell(settings: Settings) -> Bell:
             queue=queue_name(settings, kind),
             retry=False,
             ignore_result=True,
+            headers={TRACE: trace} if (trace := tracing.here()) else None,
         )
 
     return Bell(send)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import structlog
 
 from domain.errors import PromptctxError
-from workers import telemetry
+from workers import telemetry, tracing
 from workers.engine import sweeping
 from workers.engine.deps import Deps
 from workers.store.work import KINDS
@@ -136,22 +136,25 @@ class _Rings:
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._waiting: dict[int, OrderedDict[Ring, None]] = {rank: OrderedDict() for rank in range(len(KINDS) + 1)}
+        # With each the trace of who rang first.
+        self._waiting: dict[int, OrderedDict[Ring, str | None]] = {
+            rank: OrderedDict() for rank in range(len(KINDS) + 1)
+        }
         self._closed = False
 
-    def put(self, ring: Ring) -> None:
+    def put(self, ring: Ring, trace: str | None = None) -> None:
         rank = KINDS.index(ring[2]) if ring[2] in KINDS else len(KINDS)
         with self._condition:
-            self._waiting[rank][ring] = None
+            self._waiting[rank][ring] = self._waiting[rank].get(ring) or trace
             self._condition.notify()
 
-    def get(self) -> Ring | None:
-        """The next ring; None once closed."""
+    def get(self) -> tuple[Ring, str | None] | None:
+        """The next ring, and the trace that it belongs to; None once closed."""
         with self._condition:
             self._condition.wait_for(lambda: self._closed or any(self._waiting.values()))
             if self._closed:
                 return None
-            return next(rings for rings in self._waiting.values() if rings).popitem(last=False)[0]
+            return next(rings for rings in self._waiting.values() if rings).popitem(last=False)
 
     def close(self) -> None:
         with self._condition:
@@ -190,14 +193,16 @@ class Threads:
         self._threads = []
 
     def ring(self, tenant: str, stream: int, kind: str) -> None:
-        self._put((tenant, stream, kind))
+        self._put((tenant, stream, kind), tracing.here())
 
-    def _put(self, ring: Ring) -> None:
-        (self._slow if ring[2] in SLOW else self._quick).put(ring)
+    def _put(self, ring: Ring, trace: str | None = None) -> None:
+        (self._slow if ring[2] in SLOW else self._quick).put(ring, trace)
 
     def _work(self, deps: Deps, rings: _Rings) -> None:
-        while (ring := rings.get()) is not None:
-            _run(deps, ring)
+        while (rung := rings.get()) is not None:
+            ring, trace = rung
+            with tracing.under(trace):
+                _run(deps, ring)
 
 
 Send = Callable[[Ring], Any]
@@ -227,7 +232,7 @@ class Bell:
     def ring(self, tenant: str, stream: int, kind: str) -> None:
         if self._pid != os.getpid():
             self._begin()
-        self._rings.put((tenant, stream, kind))
+        self._rings.put((tenant, stream, kind), tracing.here())
 
     def _begin(self) -> None:
         with self._lock:
@@ -236,11 +241,13 @@ class Bell:
                 threading.Thread(target=self._ring_on, args=(self._rings,), name="promptctx-bell", daemon=True).start()
 
     def _ring_on(self, rings: _Rings) -> None:
-        while (ring := rings.get()) is not None:
+        while (rung := rings.get()) is not None:
             if time.monotonic() < self._until:
                 continue
+            ring, trace = rung
             try:
-                self._send(ring)
+                with tracing.under(trace):
+                    self._send(ring)
             except Exception as error:
                 self._until = time.monotonic() + self._quiet
                 logger.warning("the broker was not reached; work waits for the sweeper", reason=telemetry.told(error))

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from celery import signals
+from celery import current_task, signals
 
 from domain.errors import PromptctxError
-from workers import metrics, telemetry
-from workers.app import app, dead_letters, queue_name
+from workers import metrics, telemetry, tracing
+from workers.app import TRACE, app, dead_letters, queue_name
 from workers.assembly import build, settle_in
 from workers.dispatch import Sweeper, sweepers
 from workers.engine import Engine, sweeping
@@ -44,7 +44,9 @@ def _task(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 def _run(kind: str, tenant: str, stream: int) -> None:
     try:
-        sweeping.run(engine().deps, tenant, stream, kind)
+        deps = engine().deps
+        with tracing.under(current_task.request.get(TRACE)):
+            sweeping.run(deps, tenant, stream, kind)
     except PromptctxError as error:
         logger.warning("work is left for the sweeper", kind=kind, reason=error.message)
     except Exception:
@@ -102,6 +104,7 @@ def _child_begins(**told: Any) -> None:
 def _child_ends(**told: Any) -> None:
     for one in _sweepers.pop(os.getpid(), ()):
         one.close()
+    tracing.flush()
 
 
 def _worker_ready(sender: Any, **told: Any) -> None:

@@ -1,5 +1,6 @@
 """A real worker process on Redis: what is asked for gets done, whatever happens to messages and processes."""
 
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +9,13 @@ from typing import Any
 import pytest
 import redis
 import started
+from collector import collecting
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from worker_process import working
 
-from workers import assembly
+from workers import assembly, tracing
 from workers.engine import Deps, Engine
 from workers.settings import Settings, load_settings
 from workers.store import EVERY, Database, migrate
@@ -63,6 +68,29 @@ def test_a_worker_projects_and_compiles_what_was_asked_for(engine: Engine, setti
     assert [prompt["version"] for prompt in prompts] == [1, 1, 1, 2, 2, 2]
     assert all(engine.replay("default", prompt["id"])["identical"] for prompt in prompts)
     assert engine.verify()["ok"]
+
+
+@ONE
+def test_a_trace_goes_through_the_broker_to_the_worker_process(engine: Engine, settings: Settings) -> None:
+    provider, exporter = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing.use(provider)
+    try:
+        with collecting() as got, working(settings, OTEL_EXPORTER_OTLP_ENDPOINT=got.url, OTEL_BSP_SCHEDULE_DELAY="100"):
+            with tracing.span("asked"):
+                engine.append("default", "s", [event("user.input", content="the queen of spades")])
+                job = ask(engine, "s")["id"]
+            assert engine.wait_job("default", job, WAIT)["status"] == "done"
+            waiting = threading.Event()
+            while not {"project", "compile"} <= {span.name for span in got.spans()}:
+                waiting.wait(0.05)
+    finally:
+        tracing.use(None)
+    (asked,) = (one for one in exporter.get_finished_spans() if one.name == "asked")
+    assert asked.context is not None
+    rung = {span.name: span for span in got.spans() if int.from_bytes(span.trace_id) == asked.context.trace_id}
+    assert {"promptctx.project", "compile"} <= rung.keys()
+    assert b"queen" not in b"".join(got.bodies)
 
 
 @BOTH

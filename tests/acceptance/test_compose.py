@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from workers import tracing
 from workers.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +59,7 @@ def test_a_worker_is_named_and_runs_our_app(name: str) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_service_sets_only_what_the_settings_know(name: str) -> None:
-    known = {f"PROMPTCTX_{field.upper()}" for field in Settings.model_fields}
+    known = {f"PROMPTCTX_{field.upper()}" for field in Settings.model_fields} | {tracing.ENDPOINT}
     assert set(OURS[name]["environment"]) <= known
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from domain.errors import ConcurrencyConflict, EventConflict, Forbidden, InvalidEvent, StoreUnavailable
 from domain.events import ContextRolledBack, EventRedacted, SessionForked, SessionStarted
-from workers import faults
+from workers import faults, tracing
 from workers.engine import closures, dumping, forking, guards, undoing
 from workers.engine.closures import Erased
 from workers.engine.deps import Deps
@@ -37,6 +37,16 @@ def append(
 ) -> Json:
     """The receipts of the events, in order. All of them are in the log afterwards, or none."""
     checked_name(session, "session")
+    with tracing.span("append", tenant=tenant, session=session, events=len(wire)) as span:
+        told = _append(deps, tenant, session, wire, expected_seq, may_loosen, trusted=trusted)
+        span.tell(head=told["head"])
+    return told
+
+
+def _append(
+    deps: Deps, tenant: str, session: str, wire: Sequence[Any], expected_seq: int | None, may_loosen: bool, *,
+    trusted: bool,
+) -> Json:  # fmt: skip
     incoming = read_drafts(wire, deps.payload_limit, trusted=trusted)
     for _ in range(MOVED):
         seen = guards.check(deps, tenant, session, incoming, may_loosen)

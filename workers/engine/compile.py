@@ -14,7 +14,7 @@ from domain.errors import PromptctxError, StoreUnavailable, Timeout
 from domain.requests import parse_request
 from domain.snapshots import Layout, Prompt
 from domain.windows import Shallow
-from workers import faults, metrics, telemetry
+from workers import faults, metrics, telemetry, tracing
 from workers.engine import contexts, dumping, recalling, requests
 from workers.engine.audit import write_audit
 from workers.engine.contexts import Loaded, Pins, Reach
@@ -112,10 +112,12 @@ def _drain(deps: Deps, claimed: Claim, upto: int | None) -> Outcome:
 def _run(deps: Deps, claimed: Claim, job: JobRow, *, last: bool) -> Outcome:
     """One job, to its end: a prompt or an error. Only an outage of the database leaves it open."""
     with structlog.contextvars.bound_contextvars(job=job.id, request_id=job.request_id):
-        return _run_once(deps, claimed, job, last=last)
+        told: dict[str, Any] = {"tenant": job.tenant, "stream": job.stream, "job": job.id, "request_id": job.request_id}
+        with tracing.span("compile", parent=job.traceparent, **told) as span:
+            return _run_once(deps, claimed, job, span, last=last)
 
 
-def _run_once(deps: Deps, claimed: Claim, job: JobRow, *, last: bool) -> Outcome:
+def _run_once(deps: Deps, claimed: Claim, job: JobRow, span: tracing.Span, *, last: bool) -> Outcome:
     started = time.monotonic()
     while True:
         answer, compiled, error = None, None, None
@@ -134,19 +136,21 @@ def _run_once(deps: Deps, claimed: Claim, job: JobRow, *, last: bool) -> Outcome
             outcome = _store(deps, claimed, job, answer, compiled, error, last=last)
         except _ErasedMeanwhile:
             continue
-        _measure(compiled, error, time.monotonic() - started)
+        _measure(compiled, error, span, time.monotonic() - started)
         return outcome
 
 
-def _measure(compiled: _Compiled | None, error: Json | None, seconds: float) -> None:
+def _measure(compiled: _Compiled | None, error: Json | None, span: tracing.Span, seconds: float) -> None:
     if error is not None:
         metrics.failed(error["code"])
         logger.info("job failed", code=error["code"])
+        span.tell(error__type=error["code"])
     elif compiled is None:
         metrics.answered()
     else:
         prompt, before = compiled.prompt, compiled.before
         trimmed = prompt.layout.trims != (before.trims if before else 0)
+        span.tell(tokens=prompt.tokens, budget=prompt.budget, messages=len(prompt.messages), trimmed=trimmed)
         metrics.compiled(prompt.report, seconds, trimmed=trimmed)
         logger.info("prompt compiled", tokens=prompt.tokens, seconds=round(seconds, 4))
 

@@ -12,7 +12,7 @@ from domain.events import Event
 from domain.history import REFOLDING_KINDS
 from domain.memorising import noticing
 from domain.state import FOLD, ContextState, lookups
-from workers import faults
+from workers import faults, tracing
 from workers.engine import refold
 from workers.engine.deps import Deps
 from workers.engine.folding import fold_into
@@ -44,7 +44,8 @@ def project(deps: Deps, tenant: str, stream: int, *, patience: float | None = No
     if claimed is None:
         return Outcome.IDLE
     faults.point("project.claimed")
-    outcome = under(deps, claimed, _drain)
+    with tracing.span("project", tenant=tenant, stream=stream, from_seq=claimed.done_seq, to_seq=claimed.wanted_seq):
+        outcome = under(deps, claimed, _drain)
     deps.signals.progressed()
     if outcome is Outcome.MORE:
         deps.dispatcher.ring(tenant, stream, "project")

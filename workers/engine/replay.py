@@ -10,6 +10,7 @@ from domain.timemachine.causes import Because
 from domain.timemachine.diffing import diff
 from domain.timemachine.sides import Side
 from domain.timemachine.verdicts import Findings, cause, first_difference, first_segment
+from workers import tracing
 from workers.engine import contexts, prompts, recompile, sides
 from workers.engine.deps import Deps
 from workers.engine.reading import cursor, page_size, session_row
@@ -64,6 +65,13 @@ def _told(deps: Deps, tenant: str, row: SnapshotRow) -> Json:
 
 
 def _verdict(deps: Deps, tenant: str, session: str, row: SnapshotRow, body: Json) -> Json:
+    with tracing.span("replay", tenant=tenant, session=session, prompt=row.id, version=row.version) as span:
+        found = _compared(deps, tenant, session, row, body)
+        span.tell(verdict=found["verdict"])
+    return found
+
+
+def _compared(deps: Deps, tenant: str, session: str, row: SnapshotRow, body: Json) -> Json:
     made: Again | None = None
     try:
         made = recompile.recorded(deps, tenant, row, body)

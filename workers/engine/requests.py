@@ -10,7 +10,7 @@ from domain.bounds import LARGEST
 from domain.canonical import canonical_json, content_hash
 from domain.errors import InvalidRequest, UnknownJob
 from domain.requests import CompileRequest, parse_request
-from workers import faults
+from workers import faults, tracing
 from workers.clock import format_time, parse_time
 from workers.engine.deps import Deps
 from workers.engine.drafts import is_uuid
@@ -138,6 +138,7 @@ def _job(deps: Deps, home: StreamRow, asked: Asked, pinned: Pinned) -> JobRow:
         created_at=deps.clock.now(),
         finished_at=None,
         request_id=structlog.contextvars.get_contextvars().get("request_id"),
+        traceparent=tracing.here(),
     )
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from workers import tracing
 from workers.clock import format_time
 from workers.engine.compile import compile_session
 from workers.engine.deps import Deps
@@ -40,7 +41,12 @@ def due(deps: Deps, limit: int, kinds: Sequence[str] = work.KINDS) -> list[work.
 def run(deps: Deps, tenant: str, stream: int, kind: str) -> bool:
     """One claim of one row; false if there was nothing to claim."""
     handler = HANDLERS.get(kind)
-    return handler is not None and handler(deps, tenant, stream) is not Outcome.IDLE
+    if handler is None:
+        return False
+    with tracing.span(f"promptctx.{kind}", kind="consumer", tenant=tenant, stream=stream) as span:
+        outcome = handler(deps, tenant, stream)
+        span.tell(outcome=outcome.name.lower())
+    return outcome is not Outcome.IDLE
 
 
 def health(deps: Deps) -> Json:

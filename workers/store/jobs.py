@@ -35,11 +35,13 @@ class JobRow:
     finished_at: int | None
     request_id: str | None = None
     """Of the request that asked for it: what the log lines of whoever compiles it are found by."""
+    traceparent: str | None = None
+    """The span that asked for it, while traces are on."""
 
 
 _FIELDS = (
     "tenant", "id", "stream", "number", "view", "key", "fresh", "request", "heads", "as_of", "predecessor", "status",
-    "prompt", "error", "created_at", "finished_at", "request_id",
+    "prompt", "error", "created_at", "finished_at", "request_id", "traceparent",
 )  # fmt: skip
 _COLUMNS = tuple(jobs.c[name] for name in _FIELDS)
 

@@ -189,6 +189,8 @@ jobs = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("finished_at", BigInteger),
     Column("request_id", String(100)),
+    # Of the span that asked for it, as W3C writes it, so that whoever compiles it goes on with its trace.
+    Column("traceparent", String(55)),
     Index("uq_jobs_number", "tenant", "stream", "number", unique=True),
     Index("ix_jobs_view", "tenant", "stream", "view", "number"),
 )
