@@ -16,7 +16,6 @@ RULES = {
     "zh": ("未经用户确认，不得删除任何文件（规则 {id}）", "不得向第三方透露密码（规则 {id}）"),
     "en": ("Never delete a file without asking first (rule {id})", "Never tell a third party a password (rule {id})"),
 }
-NOT_YET = "not supported yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +58,27 @@ class Corpus:
 def load(folder: Path) -> Corpus:
     cases: list[Case] = []
     skipped: list[tuple[str, str]] = []
-    unsupported: set[str] = set()
     told: set[Path] = set()
     for found in scan(folder):
         told.add(path := found.path.relative_to(folder))
         source = path.parts[0] if len(path.parts) > 1 else folder.name
         if isinstance(found, Skipped):
             skipped.append((str(path), found.reason))
-            if found.reason.endswith(NOT_YET):
-                unsupported.add(source)
         else:
             cases.append(_case(found, source))
     files = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
     skipped += [
         (str(path), "no importer mentioned it") for path in files if path not in told and ".git" not in path.parts
     ]
-    return Corpus(tuple(cases), tuple(_sources(folder, cases, unsupported)), tuple(skipped))
+    return Corpus(tuple(cases), tuple(_sources(folder, cases)), tuple(skipped))
 
 
-def _sources(folder: Path, cases: Sequence[Case], unsupported: set[str]) -> Iterator[Source]:
-    """The folders with what they gave. What no importer reads yet cannot be compared with what it holds."""
+def _sources(folder: Path, cases: Sequence[Case]) -> Iterator[Source]:
+    """The folders with what they gave."""
     names = {case.source for case in cases} | {found.parent.name for found in folder.glob("*/SOURCE.md")}
     for name in sorted(names):
         count = sum(case.source == name for case in cases)
-        stated = stated_sessions(folder / name / "SOURCE.md")
-        yield Source(name, count, stated if count or name not in unsupported else None)
+        yield Source(name, count, stated_sessions(folder / name / "SOURCE.md"))
 
 
 def stated_sessions(path: Path) -> int | None:

@@ -66,7 +66,7 @@ def test_a_log_becomes_a_session_and_the_second_time_nothing(run: Run, server: F
     first = run(log, "--json")
     assert first.exit_code == 0
     told = summary(first)
-    assert set(told) == {"dry_run", "sources", "totals", "skipped", "failed"}
+    assert set(told) == {"dry_run", "files", "sources", "totals", "skipped", "failed"}
     (source,) = told["sources"]
     assert source["sessions"] == 1
     assert source["added"] == source["events"] > len(CHAT) - 1
@@ -82,10 +82,31 @@ def test_a_log_becomes_a_session_and_the_second_time_nothing(run: Run, server: F
     assert run(log).exit_code == 0
 
 
-def test_the_table_counts_per_source(run: Run, log: Path) -> None:
-    said = run(log)
-    assert "source" in said.stdout
-    assert "1 sessions;" in said.stdout
+def test_the_table_counts_per_file_and_names_what_was_skipped(run: Run, log: Path) -> None:
+    (log.parent / "other.json").write_text('{"unknown": 1}')
+    lines = run(log.parent).stdout.splitlines()
+    assert lines[0].split() == ["file", "format", "sessions", "events", "new", "skipped"]
+    assert lines[1].split()[1:] == ["openai", "1", "6", "6"]
+    assert lines[2].endswith("not a conversation in a known format")
+    assert lines[-1] == "1 sessions of 1 files with 6 events; `promptctx sessions` lists them."
+    (file,) = summary(run(log.parent, "--json"))["files"]
+    assert {key: file[key] for key in ("format", "sessions", "events", "added")} == {
+        "format": "openai", "sessions": 1, "events": 6, "added": 0,
+    }  # fmt: skip
+    assert "6 of them there already" in run(log.parent).stdout
+
+
+@pytest.mark.corpus
+def test_a_folder_of_many_formats_is_read_in_one_go(run: Run, corpus: Path) -> None:
+    told = summary(run(corpus, "--dry-run", "--json"))
+    assert told["failed"] == []
+    assert {one["reason"] for one in told["skipped"] if not one["quiet"]} == {
+        "not a conversation in a known format",
+        "questions with wanted answers, not a conversation",
+        "a trace's messages as Langfuse shows them; the trace itself is what is read",
+    }
+    folders = {Path(one["path"]).relative_to(corpus).parts[0] for one in told["files"]}
+    assert folders == {path.parent.name for path in corpus.glob("*/SOURCE.md")}
 
 
 def test_a_dry_run_sends_nothing(run: Run, server: FakeServer, log: Path) -> None:

@@ -5,6 +5,7 @@ The expected texts are read here from the files themselves, by other means than 
 
 import json
 import re
+import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
@@ -169,7 +170,7 @@ def test_a_session_begins_by_saying_what_it_is(corpus: Path) -> None:
         assert events[0]["kind"] == "session.started"
         started = events[0]["payload"]
         assert started["source"] == session.source
-        assert started["mode"] == ("chat" if session.source in chats else "react")
+        assert started["mode"] == ("chat" if session.source in chats else "react"), session.path
         assert started["locale"] == ("zh" if session.source in {"crosswoz", "memorybank"} else started["locale"])
         assert [told["kind"] for told in events].count("session.started") == 1
         assert [told["kind"] for told in events].count("instruction.set") <= 1
@@ -190,8 +191,9 @@ def test_ids_are_the_same_each_time_and_unique(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.77])
-def test_a_grown_log_adds_only_what_is_new(corpus: Path, tmp_path: Path, share: float) -> None:
-    for path in (corpus / "claude-code-spotter").glob("*.jsonl"):
+@pytest.mark.parametrize("pattern", ["claude-code-spotter/*.jsonl", "agent-sessions/kimi/assistant*.jsonl"])
+def test_a_grown_log_adds_only_what_is_new(corpus: Path, tmp_path: Path, pattern: str, share: float) -> None:
+    for path in corpus.glob(pattern):
         copy = tmp_path / path.name
         raw = path.read_bytes()
         copy.write_bytes(raw[: int(len(raw) * share)])
@@ -234,7 +236,7 @@ def told_by(session: ImportedSession) -> list[Told]:
 
 def text_of(content: Json) -> str:
     if isinstance(content, list):
-        return "".join(part["text"] for part in content)
+        return "".join(part["text"] for part in content if part["type"] == "text")
     return str(content)
 
 
@@ -345,9 +347,95 @@ def openhands(path: Path) -> Iterator[list[Told]]:
     yield list(chat(plain))
 
 
+def hermes(path: Path) -> Iterator[list[Told]]:
+    yield list(chat(load(path)["messages"]))
+
+
+def gemini(path: Path) -> Iterator[list[Told]]:
+    roles = {"gemini": "assistant"}
+    yield [(roles.get(one["type"], one["type"]), one["content"], ()) for one in load(path)["messages"]]
+
+
+def cursor(path: Path) -> Iterator[list[Told]]:
+    found: list[Told] = []
+    for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        blocks = line["message"]["content"] if "role" in line else []
+        calls = [f":{one['name']}:{spelt(one['input'])}" for one in blocks if one["type"] == "tool_use"]
+        text = "".join(one["text"] for one in blocks if one["type"] == "text")
+        found += [(line["role"], text, tuple(calls))] if blocks else []
+    yield found
+
+
+def opencode(path: Path) -> Iterator[list[Told]]:
+    """The folders beside the session's file, put together by the ids that they give."""
+    storage, name = path.parents[2], load(path)["id"]
+    messages = sorted(
+        (load(one) for one in (storage / "message" / name).glob("*")), key=lambda one: one["time"]["created"]
+    )
+    found: list[Told] = []
+    for message in messages:
+        parts = [load(one) for one in sorted((storage / "part").rglob("*.json"))
+                 if one.parent.name == message["id"] or load(one).get("messageID") == message["id"]]  # fmt: skip
+        tools = [part for part in parts if part["type"] == "tool"]
+        text = "".join(part["text"] for part in parts if part["type"] == "text") or message["summary"]["body"]
+        calls = [f"{part['callID']}:{part['tool']}:{spelt(part['state']['input'])}" for part in tools]
+        found.append((message["role"], text, tuple(calls)))
+        found += [("tool", part["state"]["output"], (part["callID"],)) for part in tools]
+    yield found
+
+
+def letta(path: Path) -> Iterator[list[Told]]:
+    document = load(path)
+    document = json.loads(document) if isinstance(document, str) else document
+    messages = document.get("messages") or document["agents"][0]["messages"]
+    yield [
+        (
+            one["role"],
+            "".join(part["text"] for part in one["content"]),
+            tuple(
+                f"{call['id']}:{call['function']['name']}:{call['function']['arguments']}" for call in one["tool_calls"]
+            )
+            if one["role"] == "assistant" and one["tool_calls"]
+            else (one["tool_call_id"],)
+            if one["role"] == "tool"
+            else (),
+        )
+        for one in messages
+    ]
+
+
+def inspected(path: Path) -> Iterator[list[Told]]:
+    if path.suffix == ".eval":
+        with zipfile.ZipFile(path) as archive:
+            samples = [json.loads(archive.read(name)) for name in archive.namelist() if name.startswith("samples/")]
+    else:
+        samples = load(path)["samples"]
+    for sample in samples:
+        found: list[Told] = []
+        for one in sample["messages"]:
+            calls = [
+                f"{call['id']}:{call['function']}:{spelt(call['arguments'])}" for call in one.get("tool_calls") or ()
+            ]
+            text = (
+                text_of([part for part in one["content"] if part["type"] == "text"])
+                if isinstance(one["content"], list)
+                else one["content"]
+            )
+            found.append((one["role"], text, (one["tool_call_id"],) if one["role"] == "tool" else tuple(calls)))
+        yield found
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
+        ("agent-sessions/hermes/*.json", hermes),
+        ("agent-sessions/gemini/*.json", gemini),
+        ("agent-sessions/cursor/**/*.jsonl", cursor),
+        ("agent-sessions/opencode/*/session/*/*.json", opencode),
+        ("letta-agent-file/*.af", letta),
+        ("inspect-ai/*.eval", inspected),
+        ("inspect-ai/*browser.json", inspected),
+        ("inspect-ai/log_*.json", inspected),
         ("tau-bench/*.json", tau),
         ("tau2-bench/*.json", tau2),
         ("mini-swe-agent/*.json", mini_swe),
@@ -387,6 +475,99 @@ def test_each_block_of_claude_code_is_in_the_log_as_its_source_has_it(corpus: Pa
         outputs = [event["payload"] for event in session.events if event["kind"] == "assistant.output"]
         thoughts = [one["text"] for output in outputs for one in output.get("reasoning", ())]
         assert thoughts == [block["thinking"] for block in blocks if block["type"] == "thinking"]
+
+
+def test_each_text_and_call_of_kimi_is_in_the_log_as_its_source_has_it(corpus: Path) -> None:
+    for path in (corpus / "agent-sessions" / "kimi").glob("*.jsonl"):
+        (session,) = everything(corpus)[path]
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        steps = [line["event"] for line in lines if line["type"] == "context.append_loop_event"]
+        parts = [step["part"] for step in steps if step["type"] == "content.part"]
+        told = told_by(session)
+        asked = [line["message"]["content"] for line in lines if line["type"] == "context.append_message"]
+        assert [text for kind, text, _ in told if kind == "user"] == [text_of(one) for one in asked]
+        said = [text for kind, text, _ in told if kind == "assistant" and text]
+        assert said == [part["text"] for part in parts if part["type"] == "text"]
+        calls = [one for kind, _, ids in told if kind == "assistant" for one in ids]
+        assert calls == [f"{s['toolCallId']}:{s['name']}:{spelt(s['args'])}" for s in steps if s["type"] == "tool.call"]
+        answers = [(ids[0], text) for kind, text, ids in told if kind == "tool"]
+        assert answers == [(s["toolCallId"], s["result"]["output"]) for s in steps if s["type"] == "tool.result"]
+        outputs = [event["payload"] for event in session.events if event["kind"] == "assistant.output"]
+        thoughts = [one["text"] for output in outputs for one in output.get("reasoning", ())]
+        assert thoughts == [part["think"] for part in parts if part["type"] == "think"]
+
+
+def test_a_sub_agent_in_the_same_copilot_log_is_a_session_of_its_own(corpus: Path) -> None:
+    (path,) = (corpus / "agent-sessions" / "copilot").glob("*.jsonl")
+    whole, agent = everything(corpus)[path]
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    replies = [line["data"] for line in lines if line["type"] == "assistant.message"]
+    for session, inside in ((whole, False), (agent, True)):
+        told = [text for kind, text, _ in told_by(session) if kind == "assistant"]
+        assert told == [one["content"] for one in replies if ("parentToolCallId" in one) is inside]
+    assert agent.parent == whole.session_id
+
+
+def test_the_calls_of_a_trace_are_told_as_its_owner_tells_them(corpus: Path) -> None:
+    """The project's own normalised messages, one list per observation, are a second opinion."""
+    for path in (corpus / "langfuse-traces").glob("*.trace.json"):
+        view = load(path.with_name(path.name.replace(".trace.", ".chatml.")))
+        calls = [one for one in load(path)["observations"] if one["type"] == "GENERATION"]
+        told = [told_message for session in everything(corpus)[path] for told_message in told_by(session)]
+        for call in calls:
+            output = view[call["id"]]["output"]
+            for message in output["data"] if output["success"] else ():
+                content = message.get("content") or ""
+                text = content if isinstance(content, str) else text_of(content)
+                assert any(kind == "assistant" and said == text for kind, said, _ in told), (path.name, text)
+        names = {name.split(":")[1] for kind, _, ids in told if kind == "assistant" for name in ids}
+        assert names == {name for call in calls for name in call.get("toolCallNames") or names}
+
+
+def test_a_conversation_in_a_trace_is_told_once(corpus: Path) -> None:
+    for path in (corpus / "langfuse-traces").glob("*.trace.json"):
+        for session in everything(corpus)[path]:
+            told = told_by(session)
+            assert max(Counter(told).values()) == 1, path.name
+            answered = [ids[0] for kind, _, ids in told if kind == "tool"]
+            assert sorted(set(answered)) == sorted(answered)
+
+
+def test_an_inspect_log_agrees_with_its_own_events(corpus: Path) -> None:
+    path = next((corpus / "inspect-ai").glob("*browser.json"))
+    (session,) = everything(corpus)[path]
+    calls = [event for event in load(path)["samples"][0]["events"] if event["event"] == "model"]
+    outputs = [event["payload"] for event in session.events if event["kind"] == "assistant.output"]
+    assert [one["usage"]["output_tokens"] for one in outputs] == [
+        one["output"]["usage"]["output_tokens"] for one in calls
+    ]
+    registered = [event["payload"]["name"] for event in session.events if event["kind"] == "tool.registered"]
+    assert registered == [tool["name"] for tool in calls[0]["tools"]]
+
+
+def test_images_and_failures_of_tools_come_along_from_inspect(corpus: Path) -> None:
+    (session,) = everything(corpus)[corpus / "inspect-ai" / "log_images_tc.json"]
+    (asked,) = (event["payload"]["content"] for event in session.events if event["kind"] == "user.input")
+    image = asked[1]
+    assert (image["type"], image["media_type"]) == ("image", "image/png")
+    assert len(image["data"]) > 1000
+    (session,) = everything(corpus)[corpus / "inspect-ai" / "log_tool_call_error.json"]
+    statuses = [event["payload"]["status"] for event in session.events if event["kind"] == "tool.result"]
+    assert Counter(statuses) == {"error": 9, "timeout": 1, "rejected": 1}
+
+
+def test_an_agent_file_brings_its_memory_blocks_and_tools(corpus: Path) -> None:
+    for path in (corpus / "letta-agent-file").glob("*.af"):
+        document = load(path)
+        document = json.loads(document) if isinstance(document, str) else document
+        (session,) = everything(corpus)[path]
+        blocks = document.get("blocks") or document["core_memory"]
+        defined = [event["payload"] for event in session.events if event["kind"] == "block.defined"]
+        assert [(one["label"], one["text"], one["limit"]) for one in defined] == [
+            (one["label"], one["value"], one["limit"]) for one in blocks
+        ]
+        tools = [event["payload"]["name"] for event in session.events if event["kind"] == "tool.registered"]
+        assert tools == [tool["json_schema"]["name"] for tool in document["tools"]]
 
 
 def blocks_of(message: Json) -> list[Json]:

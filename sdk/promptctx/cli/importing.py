@@ -1,6 +1,7 @@
 """`promptctx import`: logs of other programs into the log, as far as they can be read."""
 
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 from uuid import UUID, uuid5
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from promptctx import Client, PromptctxError, ServerUnavailable, importers
 from promptctx.cli._app import Cli, Json, app
@@ -38,10 +39,21 @@ class Tally:
 
 
 @dataclass
+class FileTally:
+    """What came of one file."""
+
+    format: str
+    sessions: int = 0
+    events: int = 0
+    added: int = 0
+
+
+@dataclass
 class Result:
     """What came of all of it."""
 
     sources: dict[str, Tally] = field(default_factory=dict)
+    files: dict[Path, FileTally] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
 
@@ -68,28 +80,38 @@ def import_logs(
 ) -> None:
     """Import logs of other agents as sessions. Importing a log again adds only what is new in it."""
     cli: Cli = ctx.obj
-    known = [one.name for one in importers.FORMATS if one.sessions]
+    known = [one.name for one in importers.FORMATS]
     if format not in ("auto", *known):
         raise typer.BadParameter(f"Unknown format {format!r}; choose auto, {', '.join(known)}.", param_hint="--format")
     result = Result()
+    seen: set[Path] = set()
     with _progress() as progress:
-        task = progress.add_task("", total=None, sessions=0)
+        task = progress.add_task("", total=sum(map(_count, paths)), sessions=0)
         for item in _found(paths, format, result):
+            seen.add(item.path)
+            progress.update(task, completed=len(seen), description=short(item.path.name, 40), sessions=result.sessions)
             if isinstance(item, Skipped):
                 result.skipped.append(item)
-                continue
-            progress.update(task, description=short(item.session_id, 40), sessions=result.sessions + 1)
-            _import_one(None if dry_run else cli.client(), item, session_prefix, result)
+            else:
+                _import_one(None if dry_run else cli.client(), item, session_prefix, result)
     if as_json:
         show_json(_summary(result, dry_run))
     else:
-        _show(result, dry_run)
+        _show(result, dry_run, paths)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 
 
+def _count(path: Path) -> int:
+    """The files under a path: what the bar is measured by."""
+    return sum(len(names) for _, _, names in os.walk(path)) if path.is_dir() else 1
+
+
 def _progress() -> Progress:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.fields[sessions]} sessions"))
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("files,"),
+        TextColumn("{task.fields[sessions]} sessions"),
+    )  # fmt: skip
     shown = sys.stderr.isatty()
     return Progress(*columns, TimeElapsedColumn(), console=console(stderr=True), transient=True, disable=not shown)
 
@@ -107,6 +129,8 @@ def _found(paths: Sequence[Path], format: str, result: Result) -> Iterator[Found
 
 def _import_one(client: Client | None, item: ImportedSession, prefix: str, result: Result) -> None:
     tally = result.sources.setdefault(item.source, Tally())
+    file = result.files.setdefault(item.path, FileTally(item.source))
+    before = tally.events, tally.added
     session_id = prefix + item.session_id
     try:
         for batch in _batches(_prefixed(item.events, prefix)):
@@ -114,10 +138,13 @@ def _import_one(client: Client | None, item: ImportedSession, prefix: str, resul
             if client is not None:
                 _send(client, session_id, batch, tally)
         tally.sessions += 1
+        file.sessions += 1
     except ServerUnavailable:
         raise
     except (PromptctxError, ImportFailed, OSError) as error:
         result.fail(item.path, error, session_id)
+    file.events += tally.events - before[0]
+    file.added += tally.added - before[1]
     tally.oddities += item.oddities
 
 
@@ -173,33 +200,48 @@ def _summary(result: Result, dry_run: bool) -> dict[str, Any]:
         {"path": str(one.path), "reason": one.reason, "format": one.format, "quiet": one.quiet}
         for one in result.skipped
     ]
-    return {"dry_run": dry_run, "sources": sources, "totals": totals, "skipped": skipped, "failed": result.failed}
+    files = [{"path": str(path), **vars(one)} for path, one in result.files.items()]
+    return {
+        "dry_run": dry_run, "files": files, "sources": sources, "totals": totals, "skipped": skipped,
+        "failed": result.failed,
+    }  # fmt: skip
 
 
-def _show(result: Result, dry_run: bool) -> None:
-    sources = sorted(result.sources.items())
+def _named(path: Path, roots: Sequence[Path]) -> str:
+    """A file's name as seen from the folder that was asked for, if that was one."""
+    return str(path.relative_to(roots[0])) if len(roots) == 1 and roots[0].is_dir() else str(path)
+
+
+def _show(result: Result, dry_run: bool, roots: Sequence[Path]) -> None:
     loud = [one for one in result.skipped if not one.quiet]
     quiet = len(result.skipped) - len(loud)
+    rows: list[tuple[str, object, object, object, object, str]] = [
+        (_named(path, roots), one.format, one.sessions, one.events, "" if dry_run else one.added, "")
+        for path, one in result.files.items()
+    ]
+    rows += [(_named(one.path, roots), one.format, "", "", "", one.reason) for one in loud]
+    # Paths fold, and are never cut: what a narrow terminal cuts names no file.
+    _table(("file", "format", "#sessions", "#events", "#new", "skipped"), sorted(rows))
     _table(
-        ("source", "#sessions", "#events", "#new", "#known"),
-        [(name, one.sessions, one.events, one.added, one.duplicates) for name, one in sources],
+        ("format", "oddity", "#times"),
+        [
+            (name, what, times)
+            for name, one in sorted(result.sources.items())
+            for what, times in one.oddities.most_common()
+        ],
     )
-    _table(
-        ("source", "oddity", "#times"),
-        [(name, what, times) for name, one in sources for what, times in one.oddities.most_common()],
-    )
-    # Lines, not a table: a path that a narrow terminal cuts names no file.
-    for one in loud:
-        say(f"skipped {one.path}: {one.reason}")
     for failed in result.failed:
         say(f"failed {failed['path']} ({failed['session']}): {failed['reason']}")
     if quiet:
-        say(f"{quiet} files are no logs (pictures, licences, texts); --json lists them.")
+        say(f"{quiet} files are no logs of their own (licences, texts, pieces of a session); --json lists them.")
     if not result.sessions:
         say("Nothing was imported.")
     else:
         sent = ", none sent (--dry-run)." if dry_run else "; `promptctx sessions` lists them."
-        say(f"{result.sessions} sessions{sent}")
+        known = sum(one.duplicates for one in result.sources.values())
+        events = sum(one.events for one in result.sources.values())
+        there = f", {known} of them there already" if known else ""
+        say(f"{result.sessions} sessions of {len(result.files)} files with {events} events{there}{sent}")
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -18,15 +18,24 @@ from pathlib import Path
 from typing import TypeAlias
 
 from promptctx.importers import (
-    _foreign,
     adk,
     chats,
     claude_code,
     codex,
+    copilot,
+    cursor,
     deer_flow,
+    gemini,
+    hermes,
+    inspect_ai,
+    kimi,
+    langfuse,
     langgraph,
+    letta,
     openai_chat,
+    opencode,
     openhands,
+    openhands_events,
     pi,
     swe,
     tau,
@@ -41,12 +50,12 @@ Found: TypeAlias = ImportedSession | Skipped
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A kind of log: how it is told, and how it is read; without a reader it is only recognised."""
+    """A kind of log: how it is told, and how it is read."""
 
     name: str
     called: str
     matches: Callable[[Sample], bool]
-    sessions: Callable[[Sample], Iterator[Found]] | None = None
+    sessions: Callable[[Sample], Iterator[Found]]
 
 
 FORMATS: tuple[Format, ...] = (
@@ -65,18 +74,18 @@ FORMATS: tuple[Format, ...] = (
     Format("codex", "Codex session", codex.matches, codex.sessions),
     Format("openhands-call", "OpenHands model call", openhands.matches, openhands.sessions),
     Format("adk", "Google ADK session", adk.matches, adk.sessions),
-    Format("copilot", "Copilot session", _foreign.copilot),
-    Format("kimi", "Kimi session", _foreign.kimi),
-    Format("cursor", "Cursor session", _foreign.cursor),
-    Format("openhands", "OpenHands event log", _foreign.openhands),
-    Format("gemini", "Gemini session", _foreign.gemini),
-    Format("hermes", "Hermes session", _foreign.hermes),
-    Format("adk-eval", "Google ADK evaluation", _foreign.adk_eval),
-    Format("inspect-ai", "Inspect log", _foreign.inspect_ai),
-    Format("langfuse", "Langfuse trace", _foreign.langfuse),
-    Format("letta", "Letta agent file", _foreign.letta),
+    Format("copilot", "Copilot session", copilot.matches, copilot.sessions),
+    Format("kimi", "Kimi session", kimi.matches, kimi.sessions),
+    Format("cursor", "Cursor session", cursor.matches, cursor.sessions),
+    Format("openhands", "OpenHands event log", openhands_events.matches, openhands_events.sessions),
+    Format("gemini", "Gemini session", gemini.matches, gemini.sessions),
+    Format("hermes", "Hermes session", hermes.matches, hermes.sessions),
+    Format("adk-eval", "Google ADK evaluation", adk.eval_matches, adk.eval_sessions),
+    Format("inspect-ai", "Inspect log", inspect_ai.matches, inspect_ai.sessions),
+    Format("langfuse", "Langfuse trace", langfuse.matches, langfuse.sessions),
+    Format("letta", "Letta agent file", letta.matches, letta.sessions),
     Format("openai", "chat messages", openai_chat.matches, openai_chat.sessions),
-    Format("opencode", "opencode storage", _foreign.opencode),
+    Format("opencode", "opencode storage", opencode.matches, opencode.sessions),
 )
 
 
@@ -100,10 +109,8 @@ def read(path: str | os.PathLike[str], format: str = "auto") -> Iterator[Found]:
     if isinstance(opened, Skipped):
         yield opened
     elif (found := _format_of(opened, formats)) is None:
-        asked = "holds no conversation in a known format" if format == "auto" else f"is no {formats[0].called}"
+        asked = "not a conversation in a known format" if format == "auto" else f"is no {formats[0].called}"
         yield Skipped(path, asked)
-    elif found.sessions is None:
-        yield Skipped(path, f"recognised as {found.called}: not supported yet", found.name)
     else:
         yield from found.sessions(opened)
 
@@ -132,7 +139,7 @@ def _wanted(name: str) -> tuple[Format, ...]:
         return FORMATS
     wanted = tuple(found for found in FORMATS if found.name == name)
     if not wanted:
-        known = ", ".join(found.name for found in FORMATS if found.sessions)
+        known = ", ".join(found.name for found in FORMATS)
         raise ImportFailed(f"Unknown format {name!r}; choose auto or one of {known}.")
     return wanted
 

@@ -35,7 +35,7 @@ def part_of(part: Json) -> dict[str, Any]:
 def image_of(fields: dict[str, Json]) -> dict[str, Any] | None:
     """An image part of the OpenAI, Anthropic or LangChain kind."""
     shown = record(fields.get("image_url") or fields.get("source"))
-    url = shown.get("url") or fields.get("image_url") or fields.get("url")
+    url = shown.get("url") or fields.get("image_url") or fields.get("image") or fields.get("url")
     data = shown.get("data") or fields.get("data")
     detail = shown.get("detail") or fields.get("detail")
     given: dict[str, Any] = {"detail": detail} if detail in ("low", "high", "auto") else {}

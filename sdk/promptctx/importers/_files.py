@@ -110,7 +110,7 @@ def _document(path: Path, size: int) -> OpenedFile:
         raise ImportFailed(f"{path}: a JSON document of {size:,} bytes; the limit is {MAX_DOCUMENT:,}. Use JSON lines.")
     oddities: Counter[str] = Counter()
     raw = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    return OpenedFile(path, "document", document=_parse(raw, path, None, oddities), oddities=oddities)
+    return OpenedFile(path, "document", document=parse(raw, path, None, oddities), oddities=oddities)
 
 
 def line_records(path: Path, oddities: Counter[str]) -> Iterator[tuple[int, Json]]:
@@ -122,12 +122,12 @@ def line_records(path: Path, oddities: Counter[str]) -> Iterator[tuple[int, Json
             if not line.strip():
                 continue
             if held is not None:
-                yield held[0], _parse(held[1], path, held[0], oddities)
+                yield held[0], parse(held[1], path, held[0], oddities)
             held = number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
     if held is None:
         return
     try:
-        last = _parse(held[1], path, held[0], oddities)
+        last = parse(held[1], path, held[0], oddities)
     except ImportFailed:
         oddities[HALF] = 1
         return
@@ -162,10 +162,10 @@ def stream_records(path: Path, oddities: Counter[str]) -> Iterator[tuple[int, Js
 
 def _event(name: str, data: list[str], path: Path, number: int) -> Json:
     joined = "\n".join(data)
-    return {"event": name, "data": None if joined == "[DONE]" else _parse(joined.encode(), path, number, Counter())}
+    return {"event": name, "data": None if joined == "[DONE]" else parse(joined.encode(), path, number, Counter())}
 
 
-def _parse(raw: bytes, path: Path, line: int | None, oddities: Counter[str]) -> Json:
+def parse(raw: bytes, path: Path, line: int | None, oddities: Counter[str]) -> Json:
     where = f"{path}, line {line}" if line else f"{path}"
     try:
         decoded = raw.decode("utf-8")

@@ -12,6 +12,7 @@ from promptctx.importers._record import Recorder, imported, locale_of, session_i
 from promptctx.importers.openai_chat import stem_of
 
 SOURCE = "adk"
+EVAL = "adk-eval"
 
 
 def either(fields: dict[str, Json], snake: str, camel: str) -> Json:
@@ -47,6 +48,12 @@ def sessions(sample: Sample) -> Iterator[ImportedSession | Skipped]:
     )  # fmt: skip
 
 
+def result_text(response: Json, wrap: str = "result") -> str:
+    """A tool's plain result is wrapped by the framework; the model's view of it is the text inside."""
+    inner = response[wrap] if isinstance(response, dict) and response.keys() == {wrap} else response
+    return inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
+
+
 def parts_of(event: dict[str, Json]) -> list[dict[str, Json]]:
     return [record(part) for part in items(record(event.get("content")).get("parts"))]
 
@@ -80,11 +87,7 @@ class Telling:
         return output_event(self.log, index, shown, [call_of(call) for call in calls if call], thoughts, at=at)
 
     def _answer(self, position: str, answer: dict[str, Json], at: Json) -> WireEvent:
-        response = answer.get("response")
-        # A tool's plain result is wrapped by the framework; the model's view of it is the text inside.
-        inner = response["result"] if isinstance(response, dict) and response.keys() == {"result"} else response
-        content = inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
-        shown = {"content": content, "name": answer.get("name")}
+        shown = {"content": result_text(answer.get("response")), "name": answer.get("name")}
         return result_event(self.log, position, shown, at, call_id=answer.get("id") or "")
 
 
@@ -100,3 +103,57 @@ def _beside(event: dict[str, Json], told: bool) -> dict[str, Json]:
     if told:
         return rest
     return {key: value for key, value in event.items() if key not in ("actions", "timestamp") and value} | rest
+
+
+# --- evaluations -----------------------------------------------------------------------------------------------------
+
+
+def eval_matches(sample: Sample) -> bool:
+    if sample.kind != "document":
+        return False
+    first = record((items(sample.document) or [None])[0])
+    return "eval_cases" in record(sample.document) or {"query", "expected_tool_use"} <= first.keys()
+
+
+def eval_sessions(sample: Sample) -> Iterator[ImportedSession | Skipped]:
+    """A case that keeps the conversation it was made of is one; a list of questions with wanted answers is none."""
+    if isinstance(sample.document, list):
+        yield Skipped(sample.path, "questions with wanted answers, not a conversation", EVAL)
+        return
+    for index, case in enumerate(map(record, items(sample.document["eval_cases"]))):
+        rounds = [record(one) for one in items(case.get("conversation"))]
+        if rounds:
+            yield _case(sample, index, case, rounds)
+        else:
+            yield Skipped(sample.path, f"case {index} has no conversation", EVAL)
+
+
+def _case(sample: Sample, index: int, case: dict[str, Json], rounds: list[dict[str, Json]]) -> ImportedSession:
+    about = record(case.get("session_input"))
+    said = next((str(part["text"]) for one in rounds for part in parts_of({"content": one.get("user_content")})
+                 if text(part.get("text"))), "")  # fmt: skip
+
+    def make(log: Recorder) -> Iterator[WireEvent]:
+        telling = Telling(log)
+        for number, one in enumerate(rounds):
+            for place, event in enumerate(_round(one)):
+                yield from telling.event(number * 10_000 + place, event)
+        yield log.event("case", "custom.adk.case", {key: case[key] for key in case if key != "conversation"})
+
+    user = about.get("user_id")
+    return imported(
+        make, session=session_id(EVAL, stem_of(sample.path)[:120], case.get("eval_id") or index, short_hash(rounds)),
+        source=EVAL, path=sample.path, title=title_of(said), locale=locale_of(said), mode="react",
+        subject=f"{about.get('app_name')}:{user}" if text(user) else None, known=sample.oddities,
+    )  # fmt: skip
+
+
+def _round(told: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    """One question as events of a session: what was asked, what was done for it, what was answered."""
+    at, between = told.get("creation_timestamp"), record(told.get("intermediate_data"))
+    yield {"author": "user", "timestamp": at, "content": told.get("user_content")}
+    calls = [{"function_call": call} for call in items(between.get("tool_uses"))]
+    answers = [{"function_response": answer} for answer in items(between.get("tool_responses"))]
+    for parts in (calls, answers, parts_of({"content": told.get("final_response")})):
+        if parts:
+            yield {"author": "model", "timestamp": at, "content": {"parts": parts}}
