@@ -206,8 +206,8 @@ def _answer(block: Message) -> Message | None:
         }
     if block.get("type") == "tool_call_response":
         result = block.get("response", block.get("result"))
-        inner = record(parsed(result))
-        said = inner["result"] if inner.get("type") == "function_result" and "result" in inner else result
+        wrapped = record(parsed(result))
+        said: Json = wrapped["result"] if wrapped.get("type") == "function_result" and "result" in wrapped else result
         shown = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
         return {"role": "tool", "tool_call_id": block.get("id"), "name": block.get("name"), "content": shown}
     return None
