@@ -205,9 +205,14 @@ def _answer(block: Message) -> Message | None:
             "is_error": failed,
         }
     if block.get("type") == "tool_call_response":
-        result = block.get("response", block.get("result"))
-        wrapped = record(parsed(result))
-        said: Json = wrapped["result"] if wrapped.get("type") == "function_result" and "result" in wrapped else result
-        shown = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        shown = _unwrapped(block.get("response", block.get("result")))
         return {"role": "tool", "tool_call_id": block.get("id"), "name": block.get("name"), "content": shown}
     return None
+
+
+def _unwrapped(result: Json) -> str:
+    """A tool's result as text, without the record that says that it is one."""
+    wrapped = record(parsed(result))
+    if wrapped.get("type") == "function_result" and "result" in wrapped:
+        return _unwrapped(wrapped["result"])
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
