@@ -176,7 +176,10 @@ def _anthropic_floor(system: str, said: Json) -> Json:
     messages = [
         {
             "role": role,
-            "content": [{"type": "image" if kind == "image" else "text", "text": text} for kind, text in parts],
+            "content": [
+                {"type": "image", "source": {"url": text}} if kind == "image" else {"type": "text", "text": text}
+                for kind, text in parts
+            ],
         }
         for role, parts in said
     ]
