@@ -119,7 +119,7 @@ def summary_message(lines: Sequence[SummaryLine], omitted: int, words: Wording) 
     rows: list[Line] = [(words.earlier.format(units=omitted), ())] if omitted else []
     if any(" [e" in note.lead for line in lines for note in line.notes):
         rows.append((words.expandable, ()))
-    rows += [(f"- {line.text}", line.derived_from) for line in lines]
+    rows += [(f"- {line.text}", line.derived_from) for line in lines if line.notes]
     return _reference(words.summary, rows, "summary")
 
 

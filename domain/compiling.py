@@ -133,7 +133,9 @@ def _maker(desk: Desk, parent: Layout | None) -> Maker:
     mask = masker(desk.context.session)
     done = [one for one in (parent.made if parent else ()) if one.text is not None]
     strategies = Strategies(desk.context.strategies, recorded((*done, *desk.context.made), mask))
-    return Maker(plan.mode.policy, strategies, reading, desk.count, plan.words, mask)
+    rows = desk.context.session.tables["summaries"].values()
+    written = tuple(replace(row, text=mask(row.text)) for row in rows)
+    return Maker(plan.mode.policy, strategies, reading, desk.count, plan.words, mask, written)
 
 
 def _trim(

@@ -11,6 +11,7 @@ from domain.fields import declared_text
 from domain.masking import Masker
 from domain.policies import SUPERSEDED, TEXT_STRATEGIES, Age, Made, Rule, Strategies, rule_for
 from domain.rendering.neutral import Neutral, arguments_of, text_of
+from domain.rows import StoredSummary
 from domain.text import inline, opening, shorten
 from domain.windows import Unit
 from domain.wording import Wording
@@ -29,6 +30,7 @@ class Maker:
     count: Counter
     words: Wording
     mask: Masker
+    written: Sequence[StoredSummary] = ()
 
 
 @dataclass(frozen=True, slots=True)

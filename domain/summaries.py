@@ -16,8 +16,10 @@ from typing import Any
 from domain.extracts import REMEMBERED, USED, Fragment, Note, Reading, identifiers, notes, wish_weight
 from domain.remembering import remembered
 from domain.rendering.neutral import arguments_of, text_of
+from domain.rows import StoredSummary
 from domain.text import inline
 from domain.windows import Unit
+from domain.written import StandIn, stand_ins
 
 HALF_LIFE = 100
 """Units after which a value is worth half as much."""
@@ -43,9 +45,14 @@ MISFITS = 32
 """Fragments that find no room before the room counts as full."""
 
 
+WRITTEN = "written"
+"""The role of a note that is not made of fragments: a whole text that a model or an agent wrote."""
+
+
 @dataclass(frozen=True, slots=True)
 class SummaryLine:
-    """What is left of one unit. `given` is what the unit had, `tokens` what the line has, `notes` what it says."""
+    """What is left of one unit. `given` is what the unit had, `tokens` what the line has, `notes` what it says: nothing
+    where the text of a later unit's line stands for this one too."""
 
     unit: int
     derived_from: tuple[str, ...]
@@ -106,16 +113,30 @@ class _Source:
 Place = tuple[int, int, int]
 
 
+def _carried(line: SummaryLine) -> _Source:
+    """What the parent left of a unit. A written text is no source: it stands anew, or goes."""
+    notes = tuple(note for note in line.notes if note.role != WRITTEN)
+    return _Source(line.unit, line.derived_from, notes, line.given)
+
+
+def _stood_for(source: _Source, standing: StandIn) -> SummaryLine:
+    """The line of a unit that a written text stands for: the newest of them bears the text."""
+    if source.unit != max(standing.units):
+        return SummaryLine(source.unit, source.events, (), 0, source.given)
+    note = Note.of("", [_settled(standing.text, WRITTEN)], "", WRITTEN)
+    return SummaryLine(source.unit, standing.events, (note,), standing.tokens, source.given)
+
+
 class Extractor:
     """Sources of one trim: what went or may go, read once. `kept` units are in the prompt for certain."""
 
     def __init__(
-        self, carried: Sequence[SummaryLine], units: Sequence[Unit], kept: Iterable[Unit], reading: Reading
-    ) -> None:
+        self, carried: Sequence[SummaryLine], units: Sequence[Unit], kept: Iterable[Unit], reading: Reading,
+        written: Sequence[StoredSummary] = (),
+    ) -> None:  # fmt: skip
         listed = {unit.seq for unit in units}
-        self._carried = [
-            _Source(line.unit, line.derived_from, line.notes, line.given) for line in carried if line.unit not in listed
-        ]
+        self._carried = [_carried(line) for line in carried if line.unit not in listed]
+        self._written = written
         self.reading = reading
         self._whole = {unit.seq: unit for unit in units}
         self._read: dict[int, _Source] = {}
@@ -128,11 +149,17 @@ class Extractor:
         """Lines for the units that went, together at most `room` tokens: nothing that the window says is said twice."""
         if room <= 0:
             return ()
-        sources = self._sources(gone)
-        picked = _choose(sources, self._told(window), room * MARGIN + SLACK)
-        lines = _Lines(sources, count)
+        sources, told = self._sources(gone), self._told(window)
+        standing = stand_ins(self._written, sources, room, count)
+        covered = {unit: one for one in standing for unit in one.units}
+        room -= sum(one.tokens for one in standing)
+        told.update(value for one in standing for value in identifiers(one.text))
+        left = [one for one in sources if one.unit not in covered]
+        picked = _choose(left, told, room * MARGIN + SLACK)
+        lines = _Lines(left, count)
         lines.fit(picked, room)
-        return lines.made()
+        written = [_stood_for(one, covered[one.unit]) for one in sources if one.unit in covered]
+        return tuple(sorted((*lines.made(), *written), key=lambda line: line.unit)) if written else lines.made()
 
     def fair_share(self, gone: Sequence[Unit], newest: Unit, room: int) -> float:
         """How much of the newest unit is worth its room when all that may go competes for it; 0..1."""

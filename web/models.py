@@ -406,6 +406,15 @@ class Distribution(BaseModel):
     histogram: list[dict[str, int]] = Field(description="how many are at most `to`, and larger than the step before")
 
 
+class ModelCalls(BaseModel):
+    """What models were asked for summaries and the like, and what that cost."""
+
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    failed: dict[str, int] = Field(description="calls that gave nothing of use, by reason")
+
+
 class Stats(BaseModel):
     """Statistics before tuning."""
 
@@ -423,6 +432,7 @@ class Stats(BaseModel):
     zones: dict[str, dict[str, Any]] = Field(description="sizes, share, and `over`: prompts where it was short of room")
     outputs: Distribution = Field(description="what answers took, as their providers said")
     recommended: dict[str, Any] = Field(description="settings that would have fitted; null where too little was seen")
+    model_calls: ModelCalls
 
 
 class ParkedWork(BaseModel):

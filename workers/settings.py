@@ -122,7 +122,10 @@ class Settings(BaseSettings):
     llm_base_url: str | None = None
     llm_api_key: SecretStr | None = None
     llm_model: str | None = None
+    # Seconds that a whole answer may take.
     llm_timeout: float = Field(30.0, gt=0, le=600)
+    # A folder with prompts of one's own, under the names of those in workers/prompts.
+    llm_prompts: Path | None = None
 
     @property
     def is_public(self) -> bool:
@@ -135,6 +138,12 @@ class Settings(BaseSettings):
     @property
     def keys_required(self) -> bool:
         return self.require_keys or self.is_public
+
+    @model_validator(mode="after")
+    def _model_is_whole(self) -> Self:
+        if bool(self.llm_base_url) != bool(self.llm_model):
+            raise ValueError("a model needs PROMPTCTX_LLM_BASE_URL and PROMPTCTX_LLM_MODEL; set or unset both")
+        return self
 
     @model_validator(mode="after")
     def _celery_has_a_broker(self) -> Self:

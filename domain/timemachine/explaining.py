@@ -100,7 +100,8 @@ def _kept(fate: Fate, where: Sequence[Json], side: Side) -> Verdict:
     verb = "summarized into" if fate.disposition == "summarized" else "referenced as"
     more, kept_by, hint = _unit(fate, side)
     because = BECAUSE.get(fate.reason, f"because of {fate.reason}")
-    sentence = f"it was {verb} {after} tokens of {fate.tokens}, {because}; whole it {hint}"
+    size = f"{after} tokens of {fate.tokens}" if after else "one text together with others"
+    sentence = f"it was {verb} {size}, {because}; whole it {hint}"
     return Verdict(fate.disposition, fate.reason, sentence, {**numbers, **more}, where, kept_by)
 
 

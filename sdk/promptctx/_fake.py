@@ -97,6 +97,7 @@ def stats(session: str | None, logs: Sequence[Sequence[Json]], prompts: Sequence
         "session": session, "encodings": ["fake"], "sessions": len(logs), "skipped": 0,
         "messages": sum(one["count"] for one in roles.values()), "roles": roles, "tools": [], "slots": {},
         "prompts": told, "zones": {}, "outputs": spread([]), "recommended": {"slots": {}},
+        "model_calls": {"calls": 0, "tokens_in": 0, "tokens_out": 0, "failed": {}},
     }  # fmt: skip
 
 

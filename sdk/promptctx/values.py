@@ -112,6 +112,7 @@ class Stats:
     zones: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     recommended: Mapping[str, Any] = field(default_factory=dict)
+    model_calls: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

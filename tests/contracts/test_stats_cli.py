@@ -30,6 +30,7 @@ STATS: Json = {
     "zones": {"window": {**SPREAD, "share": 0.75, "over": 11}, "slots": {**SPREAD, "share": 0.25, "over": 0}},
     "outputs": SPREAD,
     "recommended": {"reserve_ratio": 0.31, "slots": {"recall": 900}, "low_water": None},
+    "model_calls": {"calls": 7, "tokens_in": 21_500, "tokens_out": 900, "failed": {"status 503": 2}},
 }  # fmt: skip
 
 
@@ -75,6 +76,7 @@ def test_the_page_shows_sizes_shortage_and_settings(run: Run, server: FakeServer
     assert ["recall", "250", "900", "1,200", "7"] in [row[:5] for row in rows]
     assert ["slots.recall.token_budget", "900"] in rows
     assert ["low_water", "too", "little", "seen"] in rows
+    assert "models were asked 7 times · 2 in vain · 21,500 tokens in, 900 out" in said.stdout
     assert "… and 10 more tools" in said.stdout
     assert "\x1b" not in said.stdout
 

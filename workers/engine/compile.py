@@ -46,6 +46,11 @@ class _Compiled:
     loaded: Loaded
     content: snapshots.Packed
 
+    @property
+    def trimmed(self) -> bool:
+        """Whether the history was cut anew for it."""
+        return self.prompt.layout.trims != (self.before.trims if self.before else 0)
+
 
 def compile_session(
     deps: Deps, tenant: str, stream: int, *, upto: int | None = None, patience: float | None = None
@@ -148,8 +153,7 @@ def _measure(compiled: _Compiled | None, error: Json | None, span: tracing.Span,
     elif compiled is None:
         metrics.answered()
     else:
-        prompt, before = compiled.prompt, compiled.before
-        trimmed = prompt.layout.trims != (before.trims if before else 0)
+        prompt, trimmed = compiled.prompt, compiled.trimmed
         span.tell(tokens=prompt.tokens, budget=prompt.budget, messages=len(prompt.messages), trimmed=trimmed)
         metrics.compiled(prompt.report, seconds, trimmed=trimmed)
         logger.info("prompt compiled", tokens=prompt.tokens, seconds=round(seconds, 4))
@@ -219,11 +223,15 @@ def _store(
             if contexts.erased_since(unit, job.tenant, compiled.loaded):
                 raise _ErasedMeanwhile
             answer = _store_snapshot(unit, job, compiled, now)
+            if deps.model is not None and compiled.trimmed:
+                work.want_next(unit, job.tenant, job.stream, "summarize")
         jobs.finish(unit, job, answer, error, now)
         faults.point("compile.after_job")
     faults.point("compile.committed")
     if compiled is not None and answer is not None:
         dumping.keep_file(deps, job.tenant, answer)
+        if deps.model is not None and compiled.trimmed:
+            deps.dispatcher.ring(job.tenant, job.stream, "summarize")
     return outcome
 
 

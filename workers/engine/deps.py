@@ -10,6 +10,7 @@ from workers.dumps import Dumps
 from workers.engine.shelves import Shelves
 from workers.engine.signals import Signals
 from workers.engine.states import FoldCache, StateCache
+from workers.llm import Model, Prompt
 from workers.sources import SourceRegistry
 from workers.store import Database
 from workers.store.work import LEASE
@@ -57,3 +58,5 @@ class Deps:
     locale: str = "zh"
     memory_rules: frozenset[str] = frozenset({"remember", "profile"})
     dumps: Dumps = field(default_factory=Dumps)
+    model: Model | None = None
+    prompts: Mapping[str, Prompt] = field(default_factory=dict)

@@ -80,6 +80,11 @@ def keep(unit: Unit, claimed: Claim, done: int) -> Outcome:
     return Outcome.MORE
 
 
+def pause(deps: Deps, claimed: Claim, reason: str) -> None:
+    """Come back later, after a pause that doubles: what this waits for is not here."""
+    _record(deps, claimed, {"message": reason, "seq": None}, park=False)
+
+
 def _record(deps: Deps, claimed: Claim, error: dict[str, Any], *, park: bool) -> None:
     with deps.database.write(claimed.tenant) as unit:
         work.fail(unit, claimed, error, park=park)

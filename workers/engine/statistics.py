@@ -12,7 +12,7 @@ from workers.engine.deps import Deps
 from workers.engine.leases import StreamParked
 from workers.engine.project import catch_up
 from workers.engine.reading import session_row
-from workers.store import counts, models, snapshots, statistics, streams
+from workers.store import counts, model_calls, models, snapshots, statistics, streams
 from workers.store.counts import LearningCounter
 from workers.store.streams import StreamRow
 
@@ -47,9 +47,10 @@ class _Gathered:
 def stats(deps: Deps, tenant: str, session: str) -> Json:
     with deps.database.read(tenant) as unit:
         home = session_row(unit, tenant, session)
+        asked = model_calls.totals(unit, tenant, home.number)
     gathered = _Gathered(MOST_PROMPTS)
     _look_at(deps, home, gathered)
-    return gathered.told(session)
+    return {**gathered.told(session), "model_calls": asked}
 
 
 def stats_of_all(deps: Deps, tenant: str) -> Json:
@@ -60,7 +61,9 @@ def stats_of_all(deps: Deps, tenant: str) -> Json:
             _look_at(deps, home, gathered)
         except StreamParked:
             gathered.skipped += 1
-    return gathered.told(None)
+    with deps.database.read(tenant) as unit:
+        asked = model_calls.totals(unit, tenant)
+    return {**gathered.told(None), "model_calls": asked}
 
 
 def _sessions(deps: Deps, tenant: str) -> Iterator[StreamRow]:

@@ -12,11 +12,12 @@ from workers.engine.leases import Outcome
 from workers.engine.memorising import maintain
 from workers.engine.project import project
 from workers.engine.reading import PLACES, related, session_row
+from workers.engine.summarizing import summarize
 from workers.store import EVERY, migrate, work
 
 Json = dict[str, Any]
 
-HANDLERS = {"project": project, "compile": compile_session, "maintenance": maintain}
+HANDLERS = {"compile": compile_session, "project": project, "summarize": summarize, "maintenance": maintain}
 """By kind of work. A kind of a newer release is left for it."""
 
 LOOK_AGAIN = 2.0

@@ -322,3 +322,23 @@ admin_acts = Table(
     Column("about", LargeBinary, nullable=False),
     info={"across": ("SELECT",), "may": "SELECT, INSERT"},
 )
+
+# Models -------------------------------------------------------------------------------------------------------------
+
+model_calls = Table(
+    "model_calls",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    _key("id", String(36)),
+    Column("at", BigInteger, nullable=False),
+    # What it was asked for: a summary, facts, other words for a query, an order of passages.
+    Column("task", String(32), nullable=False),
+    Column("model", SHORT, nullable=False),
+    # How it ended: `answered`, or why not in a few words.
+    Column("outcome", SHORT, nullable=False),
+    Column("tokens_in", BigInteger, nullable=False),
+    Column("tokens_out", BigInteger, nullable=False),
+    Index("ix_model_calls_at", "tenant", "stream", "at"),
+    info={"may": "SELECT, INSERT"},
+)

@@ -50,6 +50,9 @@ def show_stats(out: Console, found: Stats) -> None:
         out.print(table(heads, _slots(found.slots, blocks)))
     out.print()
     out.print(table(("recommended", "#"), _recommended(found.recommended)))
+    if found.model_calls.get("calls"):
+        out.print()
+        out.print(Text(_about_models(found.model_calls)), soft_wrap=True)
 
 
 def sparkline(histogram: Sequence[Mapping[str, Any]], *, blocks: bool = True) -> str:
@@ -86,6 +89,13 @@ def _about_prompts(one: Mapping[str, Any]) -> str:
         f"{_percent(one.get('trimmed'))} trimmed",
     ]
     return " · ".join(told if reused is None else [*told, f"{_percent(reused)} the same prefix as before"])
+
+
+def _about_models(one: Mapping[str, Any]) -> str:
+    failed = sum((one.get("failed") or {}).values())
+    told = [f"models were asked {_number(one.get('calls'))} times", *([f"{failed:,} in vain"] if failed else [])]
+    tokens = f"{_number(one.get('tokens_in'))} tokens in, {_number(one.get('tokens_out'))} out"
+    return " · ".join((*told, tokens))
 
 
 def _zones(zones: Mapping[str, Any], blocks: bool) -> Iterator[tuple[object, ...]]:
