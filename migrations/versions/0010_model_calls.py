@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
-revision: str = "0009_model_calls"
-down_revision: str | None = "0008_request"
+revision: str = "0010_model_calls"
+down_revision: str | None = "0009_trace"
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
