@@ -126,5 +126,7 @@ def header_of(event: Event) -> Header:
 
 def in_force(events: Sequence[Event]) -> list[Event]:
     """The events of a whole stream that are in force, in order."""
+    if not any(event.kind in REFOLDING_KINDS for event in events):
+        return list(events)
     seqs = set(effective(map(header_of, events)))
     return [event for event in events if event.seq in seqs]

@@ -93,11 +93,11 @@ class MemoryHistory:
     """The reader over a folded state."""
 
     def __init__(self, state: ContextState, count: Counter) -> None:
-        self._messages: list[Message] = state.rows("messages")
-        self._unit_of = {message.event_id: message.unit for message in self._messages}
-        self._units = sorted({message.unit for message in self._messages})
+        self.messages: list[Message] = state.rows("messages")
+        self._unit_of = {message.event_id: message.unit for message in self.messages}
+        self._units = sorted({message.unit for message in self.messages})
         self._by_unit: dict[int, list[Message]] = {}
-        for message in self._messages:
+        for message in self.messages:
             self._by_unit.setdefault(message.unit, []).append(message)
         self._count = count
 
@@ -111,7 +111,7 @@ class MemoryHistory:
         return [message for seq in chosen for message in self._by_unit[seq]]
 
     def totals(self, before_unit: int) -> Totals:
-        older = [message for message in self._messages if message.unit < before_unit]
+        older = [message for message in self.messages if message.unit < before_unit]
         units = len({message.unit for message in older})
         return Totals(units, len(older), sum(map(self._count.message, older)))
 

@@ -61,6 +61,17 @@ def _changes(before: Side, after: Side, because: Because) -> Iterator[Json]:
             yield {**_about("moved", new), "lines": [], **because.moved(new)}
 
 
+def changed_events(before: Side, after: Side) -> list[str]:
+    """The events of all that is not the same in both: what the causes of the changes speak of."""
+    found: dict[str, None] = {}
+    for side, other in ((before, after), (after, before)):
+        for segment in side.segments:
+            same = other.by_key.get(segment.key)
+            if same is None or same.lines != segment.lines:
+                found.update((event, None) for line in segment.lines for event in line.events)
+    return list(found)
+
+
 def _about(change: str, segment: Segment) -> Json:
     return {"change": change, "segment": segment.key, "zone": segment.zone, "role": segment.role}
 

@@ -1,8 +1,7 @@
 """A prompt in segments: what stands together in one message or under one heading, each line with its events."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from domain.canonical import canonical_json
 from domain.rendering.neutral import Neutral, arguments_of, texts_of
@@ -10,17 +9,20 @@ from domain.rows import Tool
 from domain.text import well_formed
 from domain.wording import WORDINGS
 
+SECTIONED = ("anchor_system", "slots")
+"""Zones whose messages hold sections of their own."""
+
 SLOT_OF_TITLE: Mapping[str, str] = {title: slot for words in WORDINGS.values() for slot, title in words.titles.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
+    """A line of a prompt and the events that made it."""
+
     text: str
     events: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """`key` names what it is, the same in every prompt of a session; `message` is its place in the prompt, and None for
     the tools, which stand beside the messages."""
 
@@ -39,15 +41,26 @@ class Segment:
         return self.key.partition(":")[2] if self.zone == "slots" else None
 
 
-def segments(messages: Sequence[Neutral], tools: Sequence[Tool]) -> tuple[Segment, ...]:
-    """All of a prompt, in its order."""
-    seen: Counter[str] = Counter()
+Held = tuple[str, str, tuple[Line, ...]]
+"""(key, zone, lines) of a segment in a message."""
+
+Known = dict[int, tuple[Neutral, Sequence[Held]]]
+"""Messages by their identity, with what they hold."""
+
+
+def segments(messages: Sequence[Neutral], tools: Sequence[Tool], known: Known | None = None) -> tuple[Segment, ...]:
+    """All of a prompt, in its order. With the same `known` a message that two prompts share is looked into once."""
+    seen: dict[str, int] = {}
     found: list[Segment] = []
+    known = {} if known is None else known
     for place, message in enumerate(messages):
-        for one in _of_message(message, place):
-            seen[one.key] += 1
-            again = f"{one.key}#{seen[one.key]}" if seen[one.key] > 1 else one.key
-            found.append(Segment(again, one.zone, one.role, one.lines, place))
+        held = known.get(id(message))
+        if held is None:
+            held = known[id(message)] = message, list(_of_message(message, place))
+        for key, zone, lines in held[1]:
+            seen[key] = again = seen.get(key, 0) + 1
+            name = f"{key}#{again}" if again > 1 else key
+            found.append(Segment(name, zone, message.role, lines, place))
     return (*found, *map(_of_tool, tools))
 
 
@@ -58,27 +71,28 @@ def _of_tool(tool: Tool) -> Segment:
     return Segment(f"tool:{tool.name}", "tools", "tool", lines)
 
 
-def _of_message(message: Neutral, place: int) -> Iterator[Segment]:
+def _of_message(message: Neutral, place: int) -> Iterator[Held]:
     lines = _lines(message)
-    if message.zone == "anchor_system" or (message.zone == "slots" and message.lines):
+    if message.zone in SECTIONED and (message.lines or message.zone == "anchor_system"):
         yield from _sections(message, lines)
     elif message.zone in ("summary", "reinforcement", "few_shot"):
-        yield Segment(message.zone, message.zone, message.role, lines)
+        yield message.zone, message.zone, lines
     else:
         name = message.sources[0] if message.sources else f"at-{place}"
-        yield Segment(f"message:{name}", message.zone, message.role, lines)
+        yield f"message:{name}", message.zone, lines
 
 
 def _lines(message: Neutral) -> tuple[Line, ...]:
     texts = [line for text in texts_of(message.parts) for line in text.split("\n")]
     if message.lines and len(message.lines) == len(texts):
         return tuple(map(Line, texts, message.lines))
-    calls = [f"→ {call.name}({arguments_of(call)})" for call in message.calls]
-    shown = [*texts, *(well_formed(row) for call in calls for row in call.split("\n"))]
-    return tuple(Line(text, message.sources) for text in shown)
+    for call in message.calls:
+        texts += well_formed(f"→ {call.name}({arguments_of(call)})").split("\n")
+    sources = message.sources
+    return tuple([Line(text, sources) for text in texts])
 
 
-def _sections(message: Neutral, lines: Sequence[Line]) -> Iterator[Segment]:
+def _sections(message: Neutral, lines: Sequence[Line]) -> Iterator[Held]:
     """The instruction, and each slot under its heading. Only a line without events can be a heading: what others said
     has events, and so nothing that they said can open a section here either."""
     key, zone, held = "instruction", "anchor_system", list[Line]()
@@ -87,10 +101,10 @@ def _sections(message: Neutral, lines: Sequence[Line]) -> Iterator[Segment]:
     for line in lines:
         if not line.events and (slot := SLOT_OF_TITLE.get(line.text)):
             if any(one.text for one in held):
-                yield Segment(key, zone, message.role, _trimmed(held))
+                yield key, zone, _trimmed(held)
             key, zone, held = f"slot:{slot}", "slots", []
         held.append(line)
-    yield Segment(key, zone, message.role, _trimmed(held))
+    yield key, zone, _trimmed(held)
 
 
 def _trimmed(lines: Sequence[Line]) -> tuple[Line, ...]:

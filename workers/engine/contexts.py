@@ -18,19 +18,17 @@ from domain.rows import Message
 from domain.snapshots import Layout
 from domain.sources import SourceResult
 from domain.state import FOLD, ContextState
-from domain.windows import HistoryReader, MemoryHistory, Totals, read_history
+from domain.windows import HistoryReader, Totals, read_history
 from workers.engine.deps import Deps
 from workers.engine.folds import fold_at
 from workers.engine.project import catch_up
 from workers.engine.states import StateKey
 from workers.store import Unit, counts, log, models, streams
-from workers.store.counts import LearningCounter, SqlHistory
+from workers.store.counts import FoldedHistory, LearningCounter, SqlHistory
 from workers.store.models import Checkpoint
 from workers.store.streams import StreamRow
 
 Json = dict[str, Any]
-
-ERASING = frozenset({"event.redacted"})
 
 LONGEST_QUERY = 2000
 """Characters of the newest directive that stand in for a query."""
@@ -127,7 +125,7 @@ def states(deps: Deps, pins: Pins) -> list[ContextState]:
 def erased_since(unit: Unit, tenant: str, loaded: Loaded) -> bool:
     """Whether anything was erased from these streams after they were read."""
     return any(
-        log.holds_any(unit, tenant, number, ERASING, log.NO_END, after=head)
+        log.erases(unit, tenant, number, after=head)
         for number, head in loaded.read_at.items()
         if streams.head(unit, tenant, number) != head
     )
@@ -165,7 +163,7 @@ class _Reading:
         row, seq, tenant = self.rows[head["stream"]], head["seq"], self.pins.tenant
         checkpoint = models.checkpoint(self.unit, tenant, row.number)
         # An erasure that is not projected yet: its text is still in the tables, no longer in the log.
-        stale = row.head != seq and log.holds_any(self.unit, tenant, row.number, ERASING, log.NO_END, after=seq)
+        stale = row.head != seq and log.erases(self.unit, tenant, row.number, after=seq)
         if self._from_log or checkpoint.seq != seq or checkpoint.fold != FOLD or stale:
             return _State(row.number, fold_at(self.deps, self.unit, tenant, row.number, seq))
         return _State(row.number, self._held(row.number, checkpoint), checkpoint)
@@ -194,7 +192,7 @@ def _counter(deps: Deps, request: CompileRequest, tokenizer: Tokenizer) -> Learn
 def _loaded(reading: _Reading, session: _State, count: LearningCounter, tokenizer: Tokenizer, reach: Reach) -> Loaded:
     pins = reading.pins
     plan = prepare(session.state, pins.request, count, pins.modes or reading.deps.modes)
-    held: HistoryReader = MemoryHistory(session.state, count)
+    held: HistoryReader = FoldedHistory(reading.unit, pins.tenant, session.number, session.state, count)
     if session.checkpoint is not None:
         held = SqlHistory(reading.unit, pins.tenant, session.number, session.checkpoint.generation, count)
     reader = _Remembering(held)

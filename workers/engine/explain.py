@@ -12,6 +12,7 @@ from domain.timemachine import bisecting, instructions
 from domain.timemachine.bisecting import Looked, Turn
 from domain.timemachine.blaming import blame as blamed
 from domain.timemachine.causes import Because
+from domain.timemachine.diffing import changed_events
 from domain.timemachine.diffing import diff as differences
 from domain.timemachine.explaining import CONVERSATION
 from domain.timemachine.explaining import why as verdict
@@ -36,11 +37,13 @@ def diff(deps: Deps, tenant: str, before: str, after: str | None, changes: Chang
     """Of two prompts, of whatever sessions; or of one and what it would be with `changes`."""
     row, _, body = prompts.find(deps, tenant, before)
     other, _, later = prompts.find(deps, tenant, after) if after else (row, "", body)
-    old, new = sides.stored(row, body), sides.stored(other, later)
     if changes:
+        old = sides.stored(row, body)
         new = sides.again(replay.WHAT_IF, later, recompile.changed(deps, tenant, other, later, changes))
+    else:
+        old, new = sides.both(row, body, other, later)
     with deps.database.read(tenant) as unit:
-        told = sides.chronicle(unit, tenant, [body, later], [*old.shown, *new.shown])
+        told = sides.chronicle(unit, tenant, [body, later], changed_events(old, new))
     return differences(old, new, Because(old, new, told))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from domain.events import Event
-from domain.history import REFOLDING_KINDS, effective
+from domain.history import effective
 from domain.state import ContextState, fold
 from workers.engine.deps import Deps
 from workers.store import Unit, log
@@ -15,7 +15,7 @@ def fold_at(deps: Deps, unit: Unit, tenant: str, stream: int, seq: int) -> Conte
     """The state of a stream at `seq`. The caller must not change it."""
     before, state = deps.folds.get(tenant, stream) or (0, ContextState())
     # Also what comes after `seq` counts: an erasure there took away what the kept state still has.
-    if before > seq or log.holds_any(unit, tenant, stream, REFOLDING_KINDS, log.NO_END, after=before):
+    if before > seq or log.refolds(unit, tenant, stream, after=before):
         state = fold_log(unit, tenant, stream, seq)
     elif before < seq:
         state = fold(_facts(unit, tenant, stream, before, seq), state)
@@ -25,7 +25,7 @@ def fold_at(deps: Deps, unit: Unit, tenant: str, stream: int, seq: int) -> Conte
 
 def fold_log(unit: Unit, tenant: str, stream: int, upto: int) -> ContextState:
     """The state that the log folds to from its first event, rollbacks and erasures resolved."""
-    if not log.holds_any(unit, tenant, stream, REFOLDING_KINDS, upto):
+    if not log.refolds(unit, tenant, stream, upto):
         return fold(_facts(unit, tenant, stream, 0, upto))
     in_force = set(effective(log.headers(unit, tenant, stream, upto)))
     return fold(event for event in _facts(unit, tenant, stream, 0, upto) if event.seq in in_force)

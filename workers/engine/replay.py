@@ -7,11 +7,11 @@ from typing import Any
 from domain.canonical import content_hash
 from domain.errors import InvalidRequest, PromptctxError, SnapshotRedacted
 from domain.timemachine.causes import Because
-from domain.timemachine.diffing import diff
+from domain.timemachine.diffing import changed_events, diff
 from domain.timemachine.sides import Side
 from domain.timemachine.verdicts import Findings, cause, first_difference, first_segment
 from workers import tracing
-from workers.engine import contexts, prompts, recompile, sides
+from workers.engine import prompts, recompile, sides
 from workers.engine.deps import Deps
 from workers.engine.reading import cursor, page_size, session_row
 from workers.engine.recompile import Again, Changes
@@ -109,7 +109,7 @@ def _difference(deps: Deps, tenant: str, row: SnapshotRow, body: Json, made: Aga
 
 def _diffed(deps: Deps, tenant: str, body: Json, old: Side, new: Side) -> tuple[list[Json], Sequence[str]]:
     with deps.database.read(tenant) as unit:
-        told = sides.chronicle(unit, tenant, [body], [*old.shown, *new.shown])
+        told = sides.chronicle(unit, tenant, [body], changed_events(old, new))
     found = diff(old, new, Because(old, new, told))["changes"]
     return found, list(dict.fromkeys(one["zone"] for one in found))
 
@@ -135,7 +135,7 @@ def _erased(unit: Unit, tenant: str, row: SnapshotRow, inputs: Json) -> bool:
         return True
     for head in (inputs["session"], inputs["subject"], inputs["tenant"], *inputs["parents"]):
         found = streams.get(unit, tenant, head["stream"])
-        if found and log.holds_any(unit, tenant, found.number, contexts.ERASING, log.NO_END, after=head["seq"]):
+        if found and log.erases(unit, tenant, found.number, after=head["seq"]):
             return True
     return False
 
@@ -149,7 +149,7 @@ def what_if(deps: Deps, tenant: str, prompt_id: str, changes: Changes) -> Json:
     made = recompile.changed(deps, tenant, row, body, changes)
     old, new = sides.stored(row, body), sides.again(WHAT_IF, body, made)
     with deps.database.read(tenant) as unit:
-        told = sides.chronicle(unit, tenant, [body], [*old.shown, *new.shown])
+        told = sides.chronicle(unit, tenant, [body], changed_events(old, new))
     return {
         "prompt": row.id, "session": session, "version": row.version,
         "set": dict(changes.request), "schema": dict(changes.schema),

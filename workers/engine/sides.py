@@ -1,6 +1,6 @@
 """Prompts as the time machine looks at them: stored ones, and those that were compiled again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,7 +12,7 @@ from domain.rendering.neutral import Neutral
 from domain.requests import CompileRequest, parse_request
 from domain.rows import load_row
 from domain.snapshots import COMPILER
-from domain.timemachine.segments import segments
+from domain.timemachine.segments import SECTIONED, Known, segments
 from domain.timemachine.sides import Chronicle, Side, Told
 from domain.timemachine.verdicts import PROBE, Conditions
 from workers.engine.deps import Deps
@@ -36,11 +36,43 @@ MARKED = frozenset(
 
 def stored(row: SnapshotRow, body: Json) -> Side:
     """A prompt as it was sent."""
+    return _side(row, body, NEUTRAL.validate_python(body["messages"]), {})
+
+
+def both(row: SnapshotRow, body: Json, other: SnapshotRow, later: Json) -> tuple[Side, Side]:
+    """Two stored prompts, to be compared: a message that both show in the same way is there without its lines."""
+    same = _same(body["messages"], later["messages"])
+    known: Known = {}
+    left, right = (_differing(one["messages"], held) for one, held in zip((body, later), same, strict=True))
+    return _side(row, body, left, known), _side(other, later, right, known)
+
+
+def _same(before: Sequence[Json], after: Sequence[Json]) -> tuple[dict[int, Neutral], dict[int, Neutral]]:
+    """By their places on both sides the messages that are the same, but for those that hold sections."""
+    held: dict[Any, list[int]] = {}
+    for place, one in enumerate(before):
+        held.setdefault((one["zone"], *one.get("sources", ())), []).append(place)
+    left, right = dict[int, Neutral](), dict[int, Neutral]()
+    for place, one in enumerate(after):
+        places = held.get((one["zone"], *one.get("sources", ())), ())
+        there = next((at for at in places if at not in left and before[at] == one), None)
+        if there is not None and one["zone"] not in SECTIONED:
+            bare = Neutral(one["role"], one["zone"], sources=tuple(one.get("sources", ())))
+            left[there] = right[place] = bare
+    return left, right
+
+
+def _differing(messages: Sequence[Json], same: Mapping[int, Neutral]) -> list[Neutral]:
+    read = iter(NEUTRAL.validate_python([one for place, one in enumerate(messages) if place not in same]))
+    return [same[place] if place in same else next(read) for place in range(len(messages))]
+
+
+def _side(row: SnapshotRow, body: Json, messages: Sequence[Neutral], known: Known) -> Side:
     inputs = body["inputs"]
     then = conditions(body)
     return Side(
         name=row.id,
-        segments=segments(NEUTRAL.validate_python(body["messages"]), [load_row("tools", one) for one in body["tools"]]),
+        segments=segments(messages, [load_row("tools", one) for one in body["tools"]], known),
         report=body["report"],
         request=parse_request(body["request"]).model_dump(mode="json", exclude_defaults=True),
         heads=heads_of(inputs),
@@ -117,7 +149,8 @@ def chronicle(unit: Unit, tenant: str, bodies: Iterable[Json], ids: Iterable[str
             continue
         gone = hidden(unit, tenant, row.number, high)
         for one in log.named(unit, tenant, row.number, wanted, low, high, MARKED):
-            found[one.event_id] = told(one, name, gone)
+            event = told(one, name, gone)
+            found[event.event_id] = event
     return Chronicle(found)
 
 
@@ -136,7 +169,7 @@ def _spans(bodies: Iterable[Json]) -> list[tuple[str, str, int, int]]:
 
 def hidden(unit: Unit, tenant: str, stream: int, upto: int) -> Mapping[int, str]:
     """The events up to a seq that are not in force there, each with what hides it."""
-    if not log.holds_any(unit, tenant, stream, ("context.rolled_back", "event.redacted"), upto):
+    if not log.refolds(unit, tenant, stream, upto):
         return {}
     headers = list(log.headers(unit, tenant, stream, upto))
     in_force, found = set(effective(headers)), {}

@@ -8,7 +8,7 @@ from typing import Any
 from domain.canonical import canonical_json, parse_json
 from domain.errors import InvalidRequest
 from domain.events import ContextRolledBack, Event, dump_payload, read_payload
-from domain.history import REFOLDING_KINDS, effective
+from domain.history import effective
 from domain.timemachine import undoing
 from domain.timemachine.undoing import Compensation
 from workers.engine.deps import Deps
@@ -69,7 +69,7 @@ def taken_back(
     if not wrote:
         return undoing.compensation(also, also)
     stored = log.since(unit, home.tenant, row.number, wrote[0].seq - 1)
-    if log.holds_any(unit, home.tenant, row.number, REFOLDING_KINDS, log.NO_END):
+    if log.refolds(unit, home.tenant, row.number):
         in_force = set(effective(log.headers(unit, home.tenant, row.number, log.NO_END)))
         stored = [event for event in stored if event.seq in in_force]
     chosen = {event.seq for event in wrote}

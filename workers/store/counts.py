@@ -14,8 +14,9 @@ from sqlalchemy import bindparam
 
 from domain.counting import Counter
 from domain.rows import Message
-from domain.windows import NEWEST, Totals
-from workers.store import models
+from domain.state import FOLD, ContextState
+from domain.windows import NEWEST, MemoryHistory, Totals
+from workers.store import log, models
 from workers.store.database import Bulk, DialectName, Prepared, Unit, joined
 from workers.store.log import pack_id
 from workers.store.models import EVENT_OF_MESSAGE, MESSAGE, MESSAGE_SQL, OF_MESSAGES, Checkpoint, read_message
@@ -150,6 +151,49 @@ class SqlHistory:
             {message.event_id: row[-1] for message, row in zip(read, found, strict=True) if row[-1] is not None}
         )
         return read
+
+
+_STORED = Prepared(
+    lambda dialect: sa.select(message_tokens.c.seq, message_tokens.c.tokens).where(
+        message_tokens.c.tenant == bindparam("of_tenant"),
+        message_tokens.c.stream == bindparam("of_stream"),
+        message_tokens.c.generation == bindparam("of_generation"),
+        message_tokens.c.counting == bindparam("of_counting"),
+        message_tokens.c.seq <= bindparam("upto"),
+    )
+)
+
+
+class FoldedHistory(MemoryHistory):
+    """The reader over a state that was folded from the log. What lies before the window is counted by what the tables
+    know of it, wherever they must say the same; what a prompt shows is counted anew."""
+
+    def __init__(self, unit: Unit, tenant: str, stream: int, state: ContextState, count: LearningCounter) -> None:
+        super().__init__(state, count)
+        self._unit, self._tenant, self._stream = unit, tenant, stream
+        self._head, self._learning = state.head, count
+
+    def totals(self, before_unit: int) -> Totals:
+        if self.messages and before_unit > self.messages[0].unit:
+            self._learning.learn(self._stored())
+        return super().totals(before_unit)
+
+    def _stored(self) -> dict[str, int]:
+        """The stored counts by event id. After a rollback or an erasure the tables may tell of other messages, and a
+        message that a call joined later is another one now."""
+        checkpoint = models.checkpoint(self._unit, self._tenant, self._stream)
+        of_stream = (self._unit, self._tenant, self._stream)
+        if checkpoint.fold != FOLD or log.refolds(*of_stream):
+            return {}
+        joined = log.causes(*of_stream, "tool.called", after=self._head)
+        key = {"of_tenant": self._tenant, "of_stream": self._stream, "of_generation": checkpoint.generation}
+        found = self._unit.run(_STORED, {**key, "of_counting": self._learning.key, "upto": self._head}).fetchall()
+        stored: dict[int, int] = dict(map(tuple, found))
+        return {
+            message.event_id: stored[message.seq]
+            for message in self.messages
+            if message.seq in stored and message.event_id not in joined
+        }
 
 
 # Counting ahead -------------------------------------------------------------------------------------------------------

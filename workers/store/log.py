@@ -443,6 +443,13 @@ def of_kinds(unit: Unit, tenant: str, stream: int, kinds: Collection[str]) -> li
     return [_stored(unit, tenant, found) for found in unit.execute(query.order_by(events.c.seq))]
 
 
+def causes(unit: Unit, tenant: str, stream: int, kind: str, after: int) -> set[str]:
+    """The causes that events of this kind after `after` name."""
+    mine = (events.c.tenant == tenant, events.c.stream == stream, events.c.seq > after)
+    query = sa.select(events.c.causation_id).where(*mine, events.c.kind == kind, events.c.causation_id.is_not(None))
+    return set(unit.execute(query).scalars())
+
+
 def payloads(unit: Unit, tenant: str, stream: int, ids: Collection[str]) -> list[tuple[int, bytes, bool]]:
     """Of these events the seq, the packed id, and whether the payload is gone."""
     found: list[tuple[int, bytes, bool]] = []
@@ -463,16 +470,33 @@ def empty(unit: Unit, tenant: str, stream: int) -> list[tuple[int, bytes]]:
     return [(seq, key) for seq, key in unit.execute(query.order_by(events.c.seq))]
 
 
-def holds_any(unit: Unit, tenant: str, stream: int, kinds: Collection[str], upto: int, after: int = 0) -> bool:
-    """Whether there is an event of these kinds after one seq, up to another."""
-    query = sa.select(events.c.seq).where(
-        events.c.tenant == tenant,
-        events.c.stream == stream,
-        events.c.seq > after,
-        events.c.seq <= upto,
-        events.c.kind.in_(sorted(kinds)),
-    )
-    return unit.execute(query.limit(1)).first() is not None
+_REFOLDING = sa.text("events.kind IN ('context.rolled_back', 'event.redacted')")
+"""As the index on them says it."""
+
+
+def _any(*more: sa.ColumnElement[bool]) -> Prepared:
+    def build(dialect: DialectName) -> sa.ClauseElement:
+        mine = (events.c.tenant == bindparam("of_tenant"), events.c.stream == bindparam("of_stream"), _REFOLDING)
+        between = (events.c.seq > bindparam("after"), events.c.seq <= bindparam("upto"))
+        return sa.select(events.c.seq).where(*mine, *between, *more).limit(1)
+
+    return Prepared(build)
+
+
+_ANY_REFOLDS = _any()
+_ANY_ERASES = _any(events.c.kind == "event.redacted")
+
+
+def refolds(unit: Unit, tenant: str, stream: int, upto: int = NO_END, after: int = 0) -> bool:
+    """Whether there is a rollback or an erasure after one seq, up to another."""
+    params = {"of_tenant": tenant, "of_stream": stream, "after": after, "upto": upto}
+    return unit.run(_ANY_REFOLDS, params).fetchone() is not None
+
+
+def erases(unit: Unit, tenant: str, stream: int, after: int = 0) -> bool:
+    """Whether there is an erasure after this seq."""
+    params = {"of_tenant": tenant, "of_stream": stream, "after": after, "upto": NO_END}
+    return unit.run(_ANY_ERASES, params).fetchone() is not None
 
 
 def erase(unit: Unit, tenant: str, stream_id: str, key: bytes) -> None:

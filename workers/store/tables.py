@@ -31,6 +31,7 @@ def _key(name: str, kind: Any = BigInteger) -> "Column[Any]":
 
 
 _MARKS = text("kind IN ('output.flagged', 'snapshot.labelled')")
+_REFOLDS = text("kind IN ('context.rolled_back', 'event.redacted')")
 
 # The log ------------------------------------------------------------------------------------------------------------
 
@@ -80,6 +81,8 @@ events = Table(
     Index("uq_events_tenant_stream_event_id", "tenant", "stream", "event_id", unique=True),
     # Flags and labels are few, and looked for in all sessions at once.
     Index("ix_events_marks", "tenant", "stream", "seq", sqlite_where=_MARKS, postgresql_where=_MARKS),
+    # Rollbacks and erasures are few, too, and asked for whenever a stream is folded.
+    Index("ix_events_refolds", "tenant", "stream", "seq", sqlite_where=_REFOLDS, postgresql_where=_REFOLDS),
     info={"may": "SELECT, INSERT, UPDATE (payload, salt)"},
 )
 
