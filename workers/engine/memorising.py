@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from domain.canonical import canonical_json
 from domain.errors import StoreUnavailable
 from domain.events import Payload, Scope, dump_payload
-from domain.history import REFOLDING_KINDS, effective
+from domain.history import effective
 from domain.memorising.deciding import RULES, Candidate, Decision, Method, decide, decide_all, payloads
 from domain.memorising.noticing import notices
 from domain.rows import Memory
@@ -117,7 +117,7 @@ def _new(unit: Unit, home: StreamRow, name: str, told: Sequence[Told], by: Metho
 
 def _out_of_force(unit: Unit, home: StreamRow) -> set[int]:
     """The seqs of a session that were taken back or erased by now."""
-    if not log.holds_any(unit, home.tenant, home.number, REFOLDING_KINDS, log.NO_END):
+    if not log.refolds(unit, home.tenant, home.number):
         return set()
     in_force = effective(log.headers(unit, home.tenant, home.number, log.NO_END))
     return set(range(1, home.head + 1)) - set(in_force)
