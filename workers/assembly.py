@@ -11,7 +11,7 @@ from workers.clock import Clock, SystemClock
 from workers.dispatch import Bell, Dispatcher, Inline, Ring, Threads
 from workers.dumps import Dumps
 from workers.engine import Deps, Engine
-from workers.llm import Endpoint, Model, load_prompt
+from workers.llm import Endpoint, Model, Prompt, load_prompt
 from workers.settings import Settings, config_file
 from workers.store import Database
 from workers.store.sealing import Sealing
@@ -34,14 +34,10 @@ def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Cl
         memory_rules=frozenset(settings.memory_rules),
         dumps=Dumps(settings.dump_dir, settings.dump_sessions),
         model=model(settings),
-        prompts={name: load_prompt(name, settings.llm_prompts) for name in PROMPTS},
+        prompts=prompts(settings),
     )
     chosen.start(deps)
     return Engine(deps)
-
-
-PROMPTS = ("summarize",)
-"""What models are asked for."""
 
 
 def model(settings: Settings) -> Model | None:
@@ -50,6 +46,12 @@ def model(settings: Settings) -> Model | None:
         return None
     key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
     return Endpoint(settings.llm_base_url, settings.llm_model, key, settings.llm_timeout)
+
+
+def prompts(settings: Settings) -> dict[str, Prompt]:
+    """What a model is told to do, by what it is asked for."""
+    tasks = ("summarize", "extract") if settings.llm_extract else ("summarize",)
+    return {name: load_prompt(name, settings.llm_prompts) for name in tasks}
 
 
 def sealing(settings: Settings) -> Sealing:

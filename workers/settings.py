@@ -124,6 +124,8 @@ class Settings(BaseSettings):
     llm_model: str | None = None
     # Seconds that a whole answer may take.
     llm_timeout: float = Field(30.0, gt=0, le=600)
+    # Whether it is asked what is worth remembering as well.
+    llm_extract: bool = True
     # A folder with prompts of one's own, under the names of those in workers/prompts.
     llm_prompts: Path | None = None
 

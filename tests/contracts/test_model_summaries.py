@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 from model_server import ModelServer, Said, model_server
+from modelled import BUDGET, cut, drain, summaries, summarize, talk
 from store_histories import compiled, event, said
 
-from workers.engine import Deps, Engine, Outcome, summarizing, sweeping
+from workers.engine import Deps, Engine
 from workers.llm import Endpoint, load_prompt
-from workers.store import Database, streams, work
+from workers.store import Database, work
 
 Json = dict[str, Any]
 
 SUMMARY = "The user planned a trip to Lisbon: booking REF-7731, budget 900 euros, hotel still open."
-BUDGET = {"budget": 3000, "locale": "en"}
 
 
 @pytest.fixture
@@ -28,39 +28,6 @@ def served() -> Iterator[ModelServer]:
 def engine(database: Database, served: ModelServer) -> Engine:
     prompts = {"summarize": load_prompt("summarize", None)}
     return Engine(Deps(database, model=Endpoint(served.url, "scripted", "a-key"), prompts=prompts))
-
-
-def talk(first: int, last: int) -> list[Json]:
-    text = "Turn {}: about the trip, the train, the hotel, the weather there and what else is to be seen. " * 4
-    return [said(text.format(*[number] * 4)) for number in range(first, last)]
-
-
-def cut(engine: Engine, tenant: str, more: int = 40) -> Json:
-    """A session whose history no longer fits, and its newest prompt."""
-    head = engine.append(tenant, "s", [event("session.started", locale="en")])["head"]
-    engine.append(tenant, "s", talk(head, head + more))
-    drain(engine)
-    return compiled(engine, tenant, "s", **BUDGET)
-
-
-def summaries(engine: Engine, tenant: str) -> list[Json]:
-    return [one for one in engine.events(tenant, "s", limit=1000)["events"] if one["kind"] == "summary.created"]
-
-
-def drain(engine: Engine) -> None:
-    """All that asks no model."""
-    while sweeping.sweep(engine.deps, kinds=("compile", "project")):
-        pass
-
-
-def summarize(engine: Engine, tenant: str) -> None:
-    """What is due in this session alone: the store holds work of others as well."""
-    with engine.deps.database.read(tenant) as unit:
-        home = streams.get(unit, tenant, "session/s")
-    assert home is not None
-    while summarizing.summarize(engine.deps, tenant, home.number) is Outcome.MORE:
-        pass
-    drain(engine)
 
 
 def test_what_left_the_window_is_summarised_once_and_stands_in_the_next_prompt_that_is_cut(
