@@ -1,7 +1,7 @@
 """What a trim finds: the units that it may cut, what went before, and what the parent made of both."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from domain.anchors import Protected
 from domain.policies import masked
@@ -14,6 +14,9 @@ from domain.windows import History, Unit
 KEPT_TRIMS = 64
 """Trims of which a layout remembers when they were."""
 
+GIANT = 0.25
+"""The share of its room from which a unit is made smaller when something must be cut."""
+
 PLAIN = 0.25
 """The share of the room below which no unit is made smaller for its size alone."""
 
@@ -22,7 +25,7 @@ PLAIN = 0.25
 class Begun:
     """The units as the trim finds them: `units` are those that it may cut, newest last; what the parent made smaller is
     smaller, with its tokens in `shortened`, and `whole` holds what to make smaller ones from. `removed` are those that
-    a policy took out, `left` those of them that are to stand nowhere."""
+    a policy took out, `left` those of them that are to stand nowhere; above `giant` tokens a unit is made smaller."""
 
     units: tuple[Unit, ...]
     gone: tuple[Unit, ...]
@@ -38,10 +41,17 @@ class Begun:
     maker: Maker
     removed: frozenset[int]
     left: tuple[Unit, ...] = ()
+    giant: float = 0.0
 
     @property
     def cut(self) -> int:
         return self.before.cut if self.before else 0
+
+    def charge(self, unit: Unit) -> float:
+        """What a unit takes of the window's room: one that was made smaller all that it might have had, so that a
+        larger room, which cuts less off, never holds fewer; with lending what it has."""
+        cut_now = not self.lending and unit.room and unit.room == int(self.giant)
+        return self.giant if cut_now else unit.tokens
 
     def smaller(self, seq: int, room: int) -> Unit | None:
         return shorten_unit(self.whole[seq], room, self.maker.reading, self.maker.count, self.maker.words)
@@ -101,6 +111,21 @@ def begin(history: History, protected: Protected, parent: Layout | None, lending
         maker=maker,
         removed=frozenset(removed - fresh - protected.seqs),
     )
+
+
+def without_giants(begun: Begun, room: int) -> Begun:
+    """Units that are larger than their share of what the window may have are made smaller, so that one does not push
+    out all that came before it; what becomes of the newest is for the window to say. Where newer ones fill the room,
+    nothing older can stay and none is made smaller."""
+    units, begun = list(begun.units), replace(begun, giant=room * GIANT)
+    held: float = units[-1].tokens if units else 0
+    for at in range(len(units) - 2, -1, -1):
+        if held > room:
+            break
+        if units[at].tokens > begun.giant:
+            units[at] = begun.smaller(units[at].seq, int(begun.giant)) or units[at]
+        held += begun.charge(units[at])
+    return replace(begun, units=tuple(units))
 
 
 def _carried(unit: Unit, before: Layout, maker: Maker) -> Unit:

@@ -1,6 +1,6 @@
 """How the room of a window is shared between its units and the summary of what went."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from domain.counting import Counter
 from domain.events import TextPart
@@ -29,12 +29,12 @@ def summary_share(target: int) -> int:
     return min(int(taken), target - SMALLEST_SUMMARY)
 
 
-def suffix(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
-    """The longest suffix that fits."""
-    first = len(units)
-    while first and units[first - 1].tokens <= room:
+def suffix(units: Sequence[Unit], room: int, charge: Callable[[Unit], float]) -> tuple[Unit, ...]:
+    """The longest suffix that fits, by what each unit is charged."""
+    first, left = len(units), float(room)
+    while first and (taken := charge(units[first - 1])) <= left:
         first -= 1
-        room -= units[first].tokens
+        left -= taken
     return tuple(units[first:])
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from domain.anchors import Protected
-from domain.candidates import Begun, begin
+from domain.candidates import GIANT, Begun, begin, without_giants
 from domain.policies import ages
 from domain.remaking import Fate, Maker, by_policy, newer_answers
 from domain.rooms import heading, suffix, summary_share, summary_tokens
@@ -19,9 +19,6 @@ from domain.windows import History, Shallow, Unit
 
 NEWEST_LEAST, NEWEST_SHARE = 0.4, 0.85
 """The least and the most of the window that the newest unit has when it does not fit beside a full summary."""
-
-GIANT = 0.25
-"""The share of the window from which a unit is made smaller when something must be cut."""
 
 FILLINGS = 2
 """How often the window and the summary hand each other what they do not need."""
@@ -124,14 +121,9 @@ def _ladder(begun: Begun, room: int, low_water: float, rungs: Sequence[tuple[str
 def _cut(begun: Begun, target: int, strategy: str) -> Arrangement:
     """The window down to `target` tokens, the summary of what goes included. What the summary leaves over, the window
     gets back; what the window cannot use, the summary."""
-    ruled = _by_policy(begun, target)
-    spare = target - sum(unit.tokens for unit in ruled.units)
-    # What a policy made to fit is not pushed out by a summary of what went.
-    fits = ruled is not begun and spare >= 0
-    begun = _without_giants(ruled, target)
-    reserve = min(spare, _summary_room(begun, target)) if fits else _summary_room(begun, target)
+    begun, reserve = _shared(begun, _by_policy(begun, target), target)
     if strategy == "drop":
-        target, reserve = target - reserve, 0
+        target, reserve = target - (reserve or summary_share(target)), 0
     window, lines = _filled(begun, target, reserve)
     for _ in range(FILLINGS if begun.lending else 0):
         spare = target - sum(unit.tokens for unit in window)
@@ -187,19 +179,19 @@ def _by_policy(begun: Begun, target: int) -> Begun:
     )
 
 
-def _without_giants(begun: Begun, target: int) -> Begun:
-    """Units that are larger than their share are made smaller, so that one does not push out all that came before it;
-    the newest is left to `_window`. Where newer ones fill the target, nothing older can stay and none is made smaller.
-    """
-    most, units = int(target * GIANT), list(begun.units)
-    held = units[-1].tokens if units else 0
-    for at in range(len(units) - 2, -1, -1):
-        if held > target:
-            break
-        if units[at].tokens > most:
-            units[at] = begun.smaller(units[at].seq, most) or units[at]
-        held += units[at].tokens
-    return replace(begun, units=tuple(units))
+def _shared(begun: Begun, ruled: Begun, target: int) -> tuple[Begun, int]:
+    """The units, giants made smaller, and what of the target is the summary's: nothing where all units fit and none
+    went before."""
+    reserve = _summary_room(ruled, target)
+    spare = target - sum(unit.tokens for unit in ruled.units)
+    if ruled is not begun and spare >= 0:
+        # What a policy made to fit is not pushed out by a summary of what went.
+        reserve = min(spare, reserve)
+    if not ruled.gone and not ruled.lines:
+        smaller = without_giants(ruled, target)
+        if sum(map(smaller.charge, smaller.units)) <= target:
+            return smaller, 0
+    return without_giants(ruled, target if ruled.lending else target - reserve), reserve
 
 
 def _filled(begun: Begun, target: int, reserve: int) -> tuple[tuple[Unit, ...], tuple[SummaryLine, ...]]:
@@ -211,7 +203,7 @@ def _filled(begun: Begun, target: int, reserve: int) -> tuple[tuple[Unit, ...], 
 
 def _window(begun: Begun, room: int) -> tuple[Unit, ...]:
     """The longest suffix that fits; of a newest unit that does not, a part: the agent's next step stands on it."""
-    window = suffix(begun.units, room)
+    window = suffix(begun.units, room, begun.charge)
     if window or not begun.units:
         return window
     smaller = begun.smaller(begun.units[-1].seq, room)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import hypothesis.strategies as st
-import pytest
 from histories import Log, World, compiled, compiled_from
 from hypothesis import event, given
 from test_same_inputs_same_bytes import logged, states, stored
@@ -31,7 +30,7 @@ SAID = [
 said = st.builds(lambda text, times: text * times, st.sampled_from(SAID), st.sampled_from([4, 1, 2, 8, 20])) | benign
 giants = st.builds(lambda text: text * 140, st.sampled_from(SAID))
 shares = st.sampled_from([0.3, 0.1, 0.2, 0.5, 0.7])
-SHARE = 0.6
+SHARE = 0.9
 """Of what the floor leaves, the share of the window where the slots are to be short."""
 
 
@@ -227,12 +226,6 @@ def test_inv5_a_chain_of_prompts_is_the_same_from_storage_with_layouts_read_agai
     assert reached["trimmed"] >= reached["examples"] / 4
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="Known fault: a giant may take a quarter of the target, which grows with the budget, while the room of the "
-    "window stays the same where the summary takes all but its least; without lending, a budget two tokens larger may "
-    "then show one unit less.",
-)
 def test_inv7_a_larger_budget_keeps_every_unit_and_item_of_a_smaller_one_where_both_are_cut() -> None:
     reached = Counter[str]()
 
