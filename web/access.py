@@ -13,13 +13,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import Scope as Asgi
 
+from web.console.visitors import key_of
 from workers.access import Access, Caller, Scope
 from workers.engine import Engine
 
 __all__ = ["OPEN", "Caller", "Callers", "Engines", "admitted", "check_kinds", "needed"]
 
-OPEN = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
+OPEN = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json", "/console/sign-in"})
 """What anyone may ask: it tells nothing of any tenant."""
+
+OPEN_FOLDER = "/console/static/"
+"""Style, script and icon of the console."""
 
 NEEDED: Mapping[str, tuple[Scope, ...]] = {
     "append": ("emit",),
@@ -40,6 +44,12 @@ NEEDED: Mapping[str, tuple[Scope, ...]] = {
     "numbers": ("admin",),
     "prune": ("admin",),
     "retry": ("admin",),
+    # Of the console: forms that append events, and what tells of the server rather than of a tenant.
+    "roll_back": ("emit",),
+    "make_fork": ("emit",),
+    "retry_parked": ("admin",),
+    "settings_page": ("admin",),
+    "sign_out": ("emit", "compile", "read", "policy", "admin"),
 }
 """By the endpoint's name: one of these. What only reads needs `read`; whatever else is not named here needs `admin`."""
 
@@ -50,10 +60,10 @@ def needed(name: str, method: str) -> tuple[Scope, ...]:
 
 async def admitted(scope: Asgi, headers: Headers) -> Caller | None:
     """The caller; None where anyone may ask. Raises Unauthorized and TooManyRequests."""
-    if scope["path"] in OPEN:
+    if scope["path"] in OPEN or scope["path"].startswith(OPEN_FOLDER):
         return None
     access: Access = scope["app"].state.access
-    token = _token(headers.get("Authorization", ""))
+    token = _token(headers.get("Authorization", "")) or key_of(scope, headers)
     found = access.remembered(token)
     who: Caller = found if found is not None else await run_in_threadpool(access.admit, token)
     access.count(who)

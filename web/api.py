@@ -57,9 +57,16 @@ def append(
 
 
 @api.get("/sessions", tags=["log"], response_model=models.Sessions)
-def sessions(engine: Engines, caller: Callers, limit: Limit = 100, after: Cursor = None) -> Reply:
-    """The sessions, newest first."""
-    return Reply(engine.sessions(caller.tenant, limit, after))
+def sessions(
+    engine: Engines,
+    caller: Callers,
+    limit: Limit = 100,
+    after: Cursor = None,
+    q: Annotated[str, Query(max_length=200, description="what id, subject, mode, model, title or source holds")] = "",
+    mode: Annotated[str, Query(max_length=200)] = "",
+) -> Reply:
+    """The sessions, newest first. A page of a search may hold fewer than `limit` and still have a `next`."""
+    return Reply(engine.sessions(caller.tenant, limit, after, q=q, mode=mode))
 
 
 @api.get("/sessions/{session}/events", tags=["log"], response_model=models.Events)

@@ -6,6 +6,7 @@ from fastapi import FastAPI
 
 from web import openapi, problems
 from web.api import api
+from web.console.site import console
 from web.gate import Gate
 from web.health import health
 from web.history import history
@@ -52,7 +53,7 @@ def assemble() -> FastAPI:
         responses=openapi.REFUSED,
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (api, history, live, health, reference):
+    for router in (api, history, live, health, reference, console):
         app.include_router(router)
     problems.install(app)
     app.add_middleware(Gate)

@@ -62,14 +62,16 @@ class Gate:
             scope["state"]["caller"] = await admitted(scope, headers)
             await self.app(scope, _Patient(receive, _patience(scope)).receive, answer.send)
         except PromptctxError as error:
-            await problems.of_error(error, answer.request_id)(scope, receive, answer.send)
+            told = problems.of_error(error, answer.request_id)
+            await problems.shown(scope, told)(scope, receive, answer.send)
         except ClientDisconnect:
             logger.debug("the client went away", path=scope["path"])
         except Exception:
             logger.exception("request failed", method=scope["method"], path=scope["path"])
             if answer.started:
                 raise
-            await problems.unexpected(answer.request_id)(scope, receive, answer.send)
+            told = problems.unexpected(answer.request_id)
+            await problems.shown(scope, told)(scope, receive, answer.send)
 
 
 class _Patient:

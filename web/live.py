@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from web.access import Callers, Engines
 from web.bodies import to_json
 from web.parameters import LastEventId, SessionId, StreamName, Whole, seq_in
+from workers.engine import Engine
 
 PAGE = 200
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -43,11 +44,17 @@ async def follow(
     stream: StreamName = "session",
 ) -> AsyncIterator[ServerSentEvent]:
     """The session's events from now on, or from a seq on, as server-sent events with the seq as their id."""
-    seq, pause = start, FIRST_PAUSE
+    async for event in coming(engine, caller.tenant, session, stream, start):
+        yield _sent(event)
+
+
+async def coming(engine: Engine, tenant: str, session: str, stream: str, after: int) -> AsyncIterator[dict[str, Any]]:
+    """The events behind a seq, and from then on each as it comes."""
+    seq, pause = after, FIRST_PAUSE
     while True:
-        page = await run_in_threadpool(engine.events, caller.tenant, session, stream, seq, PAGE)
+        page = await run_in_threadpool(engine.events, tenant, session, stream, seq, PAGE)
         for event in page["events"]:
-            yield _sent(event)
+            yield event
             seq, pause = event["seq"], FIRST_PAUSE
         if len(page["events"]) < PAGE:
             await anyio.sleep(pause)

@@ -179,6 +179,7 @@ class PromptInfo(BaseModel):
     model: str | None
     tokens: int
     budget: int
+    zones: dict[str, int] = Field(description="tokens of its zones, as its encoding counts them")
     content_hash: str
     created_at: Time
     parent: str | None

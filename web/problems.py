@@ -9,9 +9,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
+from starlette.types import Scope
 
 from domain.errors import InvalidRequest, PromptctxError, SlowRequest, TooManyRequests, Unauthorized
 from web.bodies import to_json
+from web.console.refusals import refused
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = "1"
@@ -20,6 +22,16 @@ RETRY_AFTER = "1"
 
 class Problem(Response):
     media_type = MEDIA_TYPE
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        super().__init__(to_json(told), told["status"])
+        self.told = told
+
+
+def shown(scope: Scope, found: Problem) -> Response:
+    """The problem as whoever asks can read it: people at the console get a page."""
+    told = found.told
+    return refused(scope, told["status"], told["title"], told["detail"], told["request_id"]) or found
 
 
 def of_error(error: PromptctxError, request_id: str) -> Problem:
@@ -55,7 +67,7 @@ def problem(
         "details": dict(details or {}),
         "request_id": request_id,
     }
-    return Problem(to_json(body), status)
+    return Problem(body)
 
 
 def install(app: FastAPI) -> None:
@@ -66,7 +78,7 @@ def install(app: FastAPI) -> None:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, PromptctxError)
-    return of_error(error, request.state.request_id)
+    return shown(request.scope, of_error(error, request.state.request_id))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -76,7 +88,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     path = ".".join(str(step) for step in first["loc"][1:])
     told = "neither a slash nor control characters" if first["type"] == "string_pattern_mismatch" else first["msg"]
     refusal = InvalidRequest(f"{path}: {told}.", path=path)
-    return of_error(refusal, request.state.request_id)
+    return shown(request.scope, of_error(refusal, request.state.request_id))
 
 
 async def _no_route(request: Request, error: Exception) -> Response:
@@ -84,15 +96,15 @@ async def _no_route(request: Request, error: Exception) -> Response:
     path, method, request_id = request.url.path, request.method, request.state.request_id
     if error.status_code == HTTPStatus.NOT_FOUND:
         detail = f"There is nothing at {path[:200]}; /docs lists what there is."
-        return problem(404, "not_found", "Not found", detail, request_id)
+        return shown(request.scope, problem(404, "not_found", "Not found", detail, request_id))
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = ", ".join(_methods(request))
         detail = f"{method} is not possible at {path[:200]}; possible is {allowed}."
         answer = problem(405, "method_not_allowed", "Method not allowed", detail, request_id)
         answer.headers["Allow"] = allowed
-        return answer
+        return shown(request.scope, answer)
     title = HTTPStatus(error.status_code).phrase
-    return problem(error.status_code, "http_error", title, f"{error.detail}", request_id)
+    return shown(request.scope, problem(error.status_code, "http_error", title, f"{error.detail}", request_id))
 
 
 def _methods(request: Request) -> list[str]:

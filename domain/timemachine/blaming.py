@@ -18,7 +18,8 @@ def blame(side: Side, chronicle: Chronicle, only: str | None = None) -> list[Jso
                 told = [one for event in line.events if (one := chronicle.get(event)) is not None]
                 found.append(
                     {
-                        "line": number, "segment": segment.key, "zone": segment.zone, "message": segment.message,
+                        "line": number, "segment": segment.key, "zone": segment.zone, "role": segment.role,
+                        "message": segment.message,
                         "text": line.text, "by": _by(told), "events": [one.named() for one in told],
                     }
                 )  # fmt: skip

@@ -108,9 +108,12 @@ def head(session: str) -> Call[int]:
     return Call("GET", _session(session, "events"), lambda got: int(json_of(got)["head"]), _query(after=0, limit=1))
 
 
-def sessions(after: str | None = None, *, limit: int = 100) -> Call[Page[SessionInfo]]:
-    read = partial(_page, key="sessions", kind=SessionInfo, following=partial(sessions, limit=limit))
-    return Call("GET", "/v1/sessions", read, _query(limit=limit, after=after))
+def sessions(
+    after: str | None = None, *, q: str | None = None, mode: str | None = None, limit: int = 100
+) -> Call[Page[SessionInfo]]:
+    following = partial(sessions, q=q, mode=mode, limit=limit)
+    read = partial(_page, key="sessions", kind=SessionInfo, following=following)
+    return Call("GET", "/v1/sessions", read, _query(limit=limit, after=after, q=q, mode=mode))
 
 
 def state(session: str) -> Call[State]:

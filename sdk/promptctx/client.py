@@ -40,9 +40,9 @@ class Client:
         """Open a session, new or not. Nothing is sent yet: the options go out with the first event or compile."""
         return Session(self._sender, Track.of(session_id, options))
 
-    def sessions(self, *, limit: int = 100) -> Iterator[SessionInfo]:
-        """All sessions, newest first, `limit` per request."""
-        return pages(self._sender, _calls.sessions(limit=limit))
+    def sessions(self, q: str | None = None, *, mode: str | None = None, limit: int = 100) -> Iterator[SessionInfo]:
+        """All sessions, newest first, `limit` per request; those whose id, subject, title … holds `q`, or of a mode."""
+        return pages(self._sender, _calls.sessions(q=q, mode=mode, limit=limit))
 
     def prompt(self, prompt_id: str, format: Format | None = None) -> Prompt:
         """A compiled prompt by its id, in its own format or derived into another."""
@@ -118,9 +118,11 @@ class AsyncClient:
         """Open a session, new or not. Nothing is sent yet: the options go out with the first event or compile."""
         return AsyncSession(self._sender, Track.of(session_id, options))
 
-    def sessions(self, *, limit: int = 100) -> AsyncIterator[SessionInfo]:
-        """All sessions, newest first, `limit` per request."""
-        return async_pages(self._sender, _calls.sessions(limit=limit))
+    def sessions(
+        self, q: str | None = None, *, mode: str | None = None, limit: int = 100
+    ) -> AsyncIterator[SessionInfo]:
+        """All sessions, newest first, `limit` per request; those whose id, subject, title … holds `q`, or of a mode."""
+        return async_pages(self._sender, _calls.sessions(q=q, mode=mode, limit=limit))
 
     async def prompt(self, prompt_id: str, format: Format | None = None) -> AsyncPrompt:
         """A compiled prompt by its id, in its own format or derived into another."""

@@ -116,7 +116,10 @@ class FakeServer(httpx2.MockTransport):
             {**started, "id": name, "head": len(self.events(name)), "prompts": len(self._of(name)), "created_at": _NOW}
             for name, started in reversed(self.started.items())
         ]
-        return paged(request, "sessions", rows)
+        text, mode = request.url.params.get("q", "").casefold(), request.url.params.get("mode")
+        told = ("id", "subject", "mode", "model", "title", "source")
+        rows = [one for one in rows if any(text in str(one.get(name) or "").casefold() for name in told)]
+        return paged(request, "sessions", [one for one in rows if not mode or one.get("mode") == mode])
 
     def _state(self, request: httpx2.Request, session: str) -> httpx2.Response:
         head = len(self.events(self._there(session)))

@@ -79,6 +79,7 @@ class PromptInfo:
     created_at: str | None = None
     parent: str | None = None
     redacted: bool = False
+    zones: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def test_a_request_id_of_the_caller_is_kept_if_it_is_harmless(http: httpx2.Clien
         assert http.get("/healthz", headers={"X-Request-Id": given}).headers["X-Request-Id"] != given
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/sessions/", "/v1/sessions//events", "/V1/sessions", "/v1/prompts"])
+@pytest.mark.parametrize("path", ["/v2", "/v1", "/v1/sessions/", "/v1/sessions//events", "/V1/sessions", "/v1/prompts"])
 def test_unknown_addresses_are_problems(http: httpx2.Client, path: str) -> None:
     problem(http.get(path), 404, "not_found")
 

@@ -63,8 +63,13 @@ class Engine:
         with self.deps.database.write(tenant) as unit:
             acts.note(unit, tenant, self.deps.clock.now(), by, act, about)
 
-    def sessions(self, tenant: str, limit: int = 50, after: str | None = None) -> Json:
-        return reading.sessions(self.deps, tenant, limit, after)
+    def sessions(self, tenant: str, limit: int = 50, after: str | None = None, *, q: str = "", mode: str = "") -> Json:
+        """Newest first; those that hold the text `q` in what lists show of them, and are of this mode."""
+        return reading.sessions(self.deps, tenant, limit, after, q, mode)
+
+    def session(self, tenant: str, session: str) -> Json:
+        """One session as lists show it. Raises UnknownSession."""
+        return reading.session(self.deps, tenant, session)
 
     def state(self, tenant: str, session: str) -> Json:
         return state.state(self.deps, tenant, session)

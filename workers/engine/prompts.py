@@ -48,6 +48,7 @@ def snapshot_about(job: JobRow, prompt: Prompt) -> Json:
         "tokens": prompt.tokens,
         "budget": prompt.budget,
         "anchors": list(prompt.layout.anchors),
+        "zones": prompt.report["zones"],
     }
 
 
@@ -110,6 +111,7 @@ def _listed(row: SnapshotRow) -> Json:
         "id": row.id,
         "version": row.version,
         **{name: row.about[name] for name in told},
+        "zones": row.about.get("zones", {}),
         "content_hash": row.content_hash,
         "created_at": format_time(row.created_at),
         "parent": row.parent,

@@ -15,6 +15,10 @@ from workers.store.streams import StreamRow
 Json = dict[str, Any]
 
 MAX_PAGE = 1000
+SEARCHED = 5000
+"""Sessions that one search looks through."""
+
+TOLD = ("subject", "mode", "model", "title", "source")
 PLACES = ("session", "subject", "tenant", "audit")
 
 
@@ -85,20 +89,34 @@ def shown(event: StoredEvent) -> Json:
     }
 
 
-def sessions(deps: Deps, tenant: str, limit: int, after: str | None) -> Json:
-    """Newest first; `next` is an opaque cursor."""
+def sessions(deps: Deps, tenant: str, limit: int, after: str | None, q: str = "", mode: str = "") -> Json:
+    """Newest first; `next` is an opaque cursor. A search looks at so many sessions in one call and no more: a page may
+    hold fewer than asked, even none, and there is still a next one."""
     size = page_size(limit)
+    most = SEARCHED if q or mode else size
     with deps.database.read(tenant) as unit:
-        found = streams.listing(unit, tenant, "session", size + 1, cursor(after))
-    page = found[:size]
-    return {"sessions": list(map(_listed, page)), "next": str(page[-1].number) if len(found) > size else None}
+        rows = streams.listing(unit, tenant, "session", most + 1, cursor(after))
+    found = [row for row in rows[:most] if _is_sought(row, q.casefold(), mode)]
+    end = found[size - 1] if len(found) > size else rows[most - 1] if len(rows) > most else None
+    return {"sessions": list(map(_listed, found[:size])), "next": str(end.number) if end else None}
+
+
+def session(deps: Deps, tenant: str, name: str) -> Json:
+    """One of them. Raises UnknownSession."""
+    with deps.database.read(tenant) as unit:
+        return _listed(session_row(unit, tenant, name))
+
+
+def _is_sought(row: StreamRow, text: str, mode: str) -> bool:
+    if mode and row.about.get("mode") != mode:
+        return False
+    return not text or any(text in str(told or "").casefold() for told in (row.name, *map(row.about.get, TOLD)))
 
 
 def _listed(row: StreamRow) -> Json:
-    told = ("subject", "mode", "model", "title", "source")
     return {
         "id": row.name,
-        **{name: row.about.get(name) for name in told},
+        **{name: row.about.get(name) for name in TOLD},
         "head": row.head,
         "prompts": row.version,
         "created_at": format_time(row.created_at),
