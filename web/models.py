@@ -376,6 +376,7 @@ class Restored(BaseModel):
     prompt: str | None
     streams: int
     events: int
+    documents: int
     prompts: int
 
 

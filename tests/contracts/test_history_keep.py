@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from store_histories import compiled, drain, event, said
 
-from domain.errors import InvalidRequest, ReplayMismatch, UnknownSnapshot
-from workers.engine import Deps, Engine, recompile
+from domain.errors import InvalidRequest, ReplayMismatch, UnknownDocument, UnknownSnapshot
+from workers.engine import Deps, Engine, bundled_documents, bundles, recompile
 from workers.store import Database, migrate
 
 Json = dict[str, Any]
@@ -222,3 +222,44 @@ def test_a_bundle_is_not_mixed_with_another_session_of_its_name(
 def test_a_bundle_says_what_it_is_in_its_first_line(engine: Engine, tenant: str, trip: list[Json]) -> None:
     first = json.loads(next(engine.history.bundle(tenant, prompt=trip[0]["id"])))
     assert (first["format"], first["session"], first["versions"]) == ("promptctx-bundle", "s", 1)
+
+
+def test_a_bundle_carries_the_documents_that_its_events_tell_of(engine: Engine, tenant: str, elsewhere: Engine) -> None:
+    old, text = "The old timetable.", "Zug 火车 at four. " * 9_000
+    engine.put_document(tenant, "s", "times", [old.encode()])
+    engine.put_document(tenant, "s", "times", [text.encode()], "Times", "shelf", "text/markdown")
+    engine.put_document(tenant, "s", "keys", [b"the key is sk-" + b"a1B2" * 10])
+    engine.append(tenant, "s", [said("When?")])
+    prompt = compiled(engine, tenant, budget=2_000)
+    engine.put_document(tenant, "s", "later", [b"After the prompt."])
+    lines = list(engine.history.bundle(tenant, prompt=prompt["id"]))
+    assert [json.loads(one)["left_out"]["reason"] for one in lines if b'"left_out"' in one] == ["it holds a secret"]
+    told = elsewhere.history.restore("t", lines)
+    assert told["documents"] == 2
+    assert elsewhere.get_document("t", "s", "times") == text
+    for name in ("keys", "later"):
+        with pytest.raises(UnknownDocument):
+            elsewhere.get_document("t", "s", name)
+    assert elsewhere.replay("t", prompt["id"])["identical"]
+    assert elsewhere.history.restore("t", lines)["documents"] == 0
+
+
+def test_a_bundle_with_another_document_than_was_hashed_is_refused(
+    engine: Engine, tenant: str, elsewhere: Engine
+) -> None:
+    engine.put_document(tenant, "s", "times", [b"At four."])
+    lines = [json.loads(one) for one in engine.history.bundle(tenant, session="s")][:-1]
+    for text in ("At five.", "\ud83d"):
+        forged = [{"document": {**one["document"], "text": text}} if "document" in one else one for one in lines]
+        with pytest.raises(InvalidRequest, match="the document is not the one that was hashed"):
+            elsewhere.history.restore("t", bundles._sealed(forged))
+
+
+def test_a_bundle_leaves_out_documents_beyond_its_bound(
+    engine: Engine, tenant: str, elsewhere: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundled_documents, "LARGEST", 10)
+    engine.put_document(tenant, "s", "long", [b"More than ten bytes."])
+    engine.put_document(tenant, "s", "short", [b"Ten bytes."])
+    assert elsewhere.history.restore("t", engine.history.bundle(tenant, session="s"))["documents"] == 1
+    assert elsewhere.get_document("t", "s", "short") == "Ten bytes."

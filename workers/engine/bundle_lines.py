@@ -51,6 +51,11 @@ class EventLine(Line):
     origin: Short | None = None
 
 
+class DocumentLine(Line):
+    hash: Hex
+    text: str
+
+
 class About(Line):
     """What lists show of a prompt."""
 

@@ -1,7 +1,7 @@
 """Bundles: a session up to some version as one file, to be attached to a bug report and imported elsewhere.
 
-One canonical JSON value per line: a head, the streams with their events, the prompts, and the SHA-256 over all lines
-before. Secrets are masked. An import checks every hash and takes all of it or nothing.
+One canonical JSON value per line: a head, the streams with their events, the documents that these tell of, the prompts,
+and the SHA-256 over all lines before. Secrets are masked. An import checks every hash and takes all of it or nothing.
 """
 
 import hashlib
@@ -12,8 +12,8 @@ from domain.canonical import canonical_json, content_hash, parse_json
 from domain.digests import payload_hash
 from domain.errors import InvalidRequest
 from domain.masking import MASK, Masker, masked_value, masker
-from workers.engine import prompts, replay
-from workers.engine.bundle_lines import EventLine, Head, PromptLine, StreamLine, check
+from workers.engine import bundled_documents, prompts, replay
+from workers.engine.bundle_lines import DocumentLine, EventLine, Head, PromptLine, StreamLine, check
 from workers.engine.deps import Deps
 from workers.engine.folds import fold_at
 from workers.engine.reading import owner, session_row, subject_stream
@@ -86,6 +86,8 @@ def _lines(
         yield {"stream": row.stream_id, "about": dict(row.about), "head": heads[row.stream_id]}
         for event in _events(deps, row, heads[row.stream_id]):
             yield {"event": _shown(event, mask)}
+    sessions = [row for row in rows if row.stream_id.startswith("session/")]
+    yield from bundled_documents.lines(deps, ((row, heads[row.stream_id], masks[row.stream_id]) for row in sessions))
     for snapshot in replay.rows_of(deps, tenant, session):
         if snapshot.version <= upto and (made := _snapshot(deps, tenant, snapshot, masks[f"session/{session}"])):
             yield {"prompt": made}
@@ -149,7 +151,8 @@ def restore(deps: Deps, tenant: str, lines: Iterable[bytes]) -> Json:
     """Import a bundle; the same one again changes nothing. Raises InvalidRequest naming what does not fit."""
     values = list(_checked(lines))
     head, rest = values[0], values[1:]
-    counts = {"streams": 0, "events": 0, "prompts": 0}
+    texts = _documents(rest)
+    counts = {"streams": 0, "events": 0, "documents": 0, "prompts": 0}
     stream: list[Json] = []
     with deps.database.write(tenant) as unit:
         for value in [*rest, {"prompt": None}]:
@@ -157,8 +160,10 @@ def restore(deps: Deps, tenant: str, lines: Iterable[bytes]) -> Json:
                 stream.append(value["event"])
                 continue
             if stream:
-                counts["events"] += _restore_stream(deps, unit, tenant, stream)
+                events, held = _restore_stream(deps, unit, tenant, stream, texts)
                 counts["streams"] += 1
+                counts["events"] += events
+                counts["documents"] += held
                 stream = []
             if "stream" in value:
                 stream = [value]
@@ -167,6 +172,12 @@ def restore(deps: Deps, tenant: str, lines: Iterable[bytes]) -> Json:
     for name in head["streams"]:
         _ring(deps, tenant, name)
     return {"session": head["session"], "prompt": head["prompt"], **counts}
+
+
+def _documents(values: Iterable[Json]) -> dict[str, str]:
+    """The texts by hash."""
+    found = (value["document"] for value in values if value.get("document"))
+    return {one["hash"]: one["text"] for one in found}
 
 
 def _ring(deps: Deps, tenant: str, name: str) -> None:
@@ -210,11 +221,17 @@ def _check(value: Json, number: int) -> None:
         check(EventLine, value["event"], number)
     elif "stream" in value:
         check(StreamLine, value, number)
+    elif value.get("document") is not None:
+        check(DocumentLine, value["document"], number)
+        bundled_documents.check(value["document"], number)
     elif value.get("prompt") is not None:
         check(PromptLine, value["prompt"], number)
 
 
-def _restore_stream(deps: Deps, unit: Unit, tenant: str, found: list[Json]) -> int:
+def _restore_stream(
+    deps: Deps, unit: Unit, tenant: str, found: list[Json], texts: Mapping[str, str]
+) -> tuple[int, int]:
+    """How many events and documents of it are new."""
     head, events = found[0], [_event(one) for one in found[1:]]
     name = str(head["stream"])
     if len({one.key for one in events}) < len(events):
@@ -231,16 +248,16 @@ def _restore_stream(deps: Deps, unit: Unit, tenant: str, found: list[Json]) -> i
                 f"The stream {name!r} is here already, with other events: import the bundle into an empty server."
             )
             raise InvalidRequest(sentence, path="stream")
-        return 0
+        return 0, 0
     if not events:
-        return 0
+        return 0, 0
     home = streams.get(unit, tenant, f"session/{rest}") if kind == "audit" else None
     subject = (home.about if home else head["about"]).get("subject")
     digest = log.restore(unit, row, events, owner(name, subject))
     streams.move(unit, row, len(events), digest, head["about"], events[-1].recorded_at)
     if kind != "audit":
         work.want(unit, tenant, row.number, "project", len(events))
-    return len(events)
+    return len(events), bundled_documents.restore(unit, row, events, texts) if kind == "session" else 0
 
 
 def _event(told: Json) -> StoredEvent:

@@ -224,5 +224,5 @@ def restore(
         return show_json(found)
     return say(
         f"session {found['session']}: {found['events']} events in {found['streams']} streams, "
-        f"{found['prompts']} prompts are new here"
+        f"{found['documents']} documents and {found['prompts']} prompts are new here"
     )
