@@ -17,7 +17,7 @@ from web.console.visitors import key_of
 from workers.access import Access, Caller, Scope
 from workers.engine import Engine
 
-__all__ = ["OPEN", "Caller", "Callers", "Engines", "admitted", "check_kinds", "needed"]
+__all__ = ["OPEN", "Caller", "Callers", "Engines", "admitted", "check_kinds", "needed", "token_in"]
 
 OPEN = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json", "/console/sign-in"})
 """What anyone may ask: it tells nothing of any tenant."""
@@ -63,14 +63,14 @@ async def admitted(scope: Asgi, headers: Headers) -> Caller | None:
     if scope["path"] in OPEN or scope["path"].startswith(OPEN_FOLDER):
         return None
     access: Access = scope["app"].state.access
-    token = _token(headers.get("Authorization", "")) or key_of(scope, headers)
+    token = token_in(headers.get("Authorization", "")) or key_of(scope, headers)
     found = access.remembered(token)
     who: Caller = found if found is not None else await run_in_threadpool(access.admit, token)
     access.count(who)
     return who
 
 
-def _token(sent: str) -> str | None:
+def token_in(sent: str) -> str | None:
     """The key, as a bearer's, or as the password that a browser asks for."""
     kind, _, rest = sent.partition(" ")
     if kind.lower() == "bearer":

@@ -4,7 +4,7 @@ import atexit
 
 from fastapi import FastAPI
 
-from web import openapi, problems
+from web import mcp, openapi, problems
 from web.api import api
 from web.console.site import console
 from web.gate import Gate
@@ -46,6 +46,7 @@ def assemble() -> FastAPI:
         title="promptctx",
         version=VERSION,
         redirect_slashes=False,
+        lifespan=mcp.lifespan,
         docs_url=None,
         redoc_url=None,
         # Its own would tell of query strings, of bodies that were refused, and of errors' messages.
@@ -55,6 +56,7 @@ def assemble() -> FastAPI:
     )
     for router in (api, history, live, health, reference, console):
         app.include_router(router)
+    app.router.routes.append(mcp.route)
     problems.install(app)
     app.add_middleware(Gate)
     app.openapi = lambda: openapi.describe(app)  # type: ignore[method-assign]

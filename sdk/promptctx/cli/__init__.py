@@ -1,6 +1,18 @@
 """The command line `promptctx`: a client of the server like any other."""
 
-from promptctx.cli import history, importing, judging, log, prompts, statistics, to_files
+from promptctx.cli import history, importing, judging, log, prompts, serving, statistics, to_files
 from promptctx.cli._app import Cli, app, main
 
-__all__ = ["Cli", "app", "history", "importing", "judging", "log", "main", "prompts", "statistics", "to_files"]
+__all__ = [
+    "Cli",
+    "app",
+    "history",
+    "importing",
+    "judging",
+    "log",
+    "main",
+    "prompts",
+    "serving",
+    "statistics",
+    "to_files",
+]
