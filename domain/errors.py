@@ -10,6 +10,7 @@
     ├── UnknownSnapshot       no such prompt in this tenant
     ├── UnknownJob            no such compile job in this tenant
     ├── UnknownDocument       no such document in this session
+    ├── UnknownMemory         no such memory of this subject
     ├── ContextOverflow       what must not be cut is over the budget
     ├── TooManyPins           a sixth pin
     ├── TooManyRules          `block` constraints beyond what a session may hold
@@ -88,6 +89,11 @@ class UnknownJob(PromptctxError):
 
 class UnknownDocument(PromptctxError):
     code = "unknown_document"
+    status = 404
+
+
+class UnknownMemory(PromptctxError):
+    code = "unknown_memory"
     status = 404
 
 

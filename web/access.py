@@ -38,6 +38,10 @@ NEEDED: Mapping[str, tuple[Scope, ...]] = {
     "replay_session": ("read",),
     "what_if": ("read",),
     "diff": ("read",),
+    "forget_memory": ("emit",),
+    "care_for_memory": ("emit",),
+    "undo_memory": ("emit",),
+    "import_memory": ("emit",),
     # A bundle brings its own rules.
     "restore": ("policy",),
     # Of all tenants together.

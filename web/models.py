@@ -387,6 +387,74 @@ class Anchors(BaseModel):
     )
 
 
+LONGEST_REASON = 1000
+
+
+class Memories(BaseModel):
+    subject: str
+    scope: Literal["subject", "tenant"]
+    memories: list[dict[str, Any]] = Field(
+        description="id, text, category, subject, predicate, object, validity, `current`; `explained` for a query"
+    )
+    head: Whole
+    next: str | None
+
+
+class MemoryHistory(BaseModel):
+    subject: str
+    memory: dict[str, Any] | None = Field(description="as it stands; null when a rollback or an erasure took it away")
+    history: list[dict[str, Any]] = Field(description="its events, oldest first, decisions among them")
+    sources: list[dict[str, Any]] = Field(description="the events that it was made from")
+
+
+class Forget(BaseModel):
+    reason: str = Field("", max_length=LONGEST_REASON)
+
+
+class Forgotten(BaseModel):
+    subject: str
+    memory: str
+    change: str | None = Field(description="what `undo` takes; null when it had ended before")
+
+
+class Care(BaseModel):
+    dry_run: bool = Field(True, description="only tell what would be done")
+
+
+class Cared(BaseModel):
+    subject: str
+    dry_run: bool
+    change: str | None = Field(description="what `undo` takes; null when nothing was done")
+    steps: list[dict[str, Any]] = Field(description="`merge` or `retire`, the memories and the reason")
+
+
+class Undo(BaseModel):
+    change: str = Field(description="as care, forget or an import gave it, or the id of an event", max_length=100)
+
+
+class Undone(BaseModel):
+    subject: str
+    change: str | None = Field(description="by which this can be taken back; null when nothing was to be undone")
+    takes_back: list[dict[str, Any]]
+    conflicts: list[dict[str, Any]] = Field(description="what stays since a newer event is about it")
+
+
+class MemoryExport(BaseModel):
+    format: Literal["promptctx-memory/1"]
+    subject: str = ""
+    head: Whole = 0
+    memories: list[dict[str, Any]]
+    profile: list[dict[str, Any]] = []
+    blocks: list[dict[str, Any]] = []
+
+
+class MemoryImported(BaseModel):
+    subject: str
+    change: str | None
+    events: Whole
+    decisions: list[dict[str, Any]] = Field(description="act, reason, text and memory of each")
+
+
 class Document(BaseModel):
     document_id: str
     hash: str = Field(description="SHA-256 of the bytes")
@@ -480,5 +548,7 @@ class Ready(BaseModel):
     parked: int = Field(description="streams whose work stopped at an error and waits for an operator")
 
 
-REQUESTS: tuple[type[BaseModel], ...] = (NewEvent, NewEvents, NewPrompt, Change, Against, Problem, *PAYLOADS.values())
+REQUESTS: tuple[type[BaseModel], ...] = (
+    NewEvent, NewEvents, NewPrompt, Change, Against, Problem, Forget, Care, Undo, MemoryExport, *PAYLOADS.values(),
+)  # fmt: skip
 """Models that no endpoint names as its answer: the document gets their schemas from here."""

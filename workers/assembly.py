@@ -5,6 +5,7 @@ import gc
 import threading
 
 from domain.errors import InvalidRequest, PromptctxError
+from domain.memorising.caring import LIFETIMES
 from domain.modes import BUILTIN_MODES, ModeSpec, parse_modes
 from workers import tracing
 from workers.clock import Clock, SystemClock
@@ -32,6 +33,8 @@ def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Cl
         default_model=settings.default_model,
         locale=settings.locale,
         memory_rules=frozenset(settings.memory_rules),
+        care_after=int(settings.memory_care_hours * 3_600_000_000),
+        lifetimes={**LIFETIMES, **settings.memory_lifetimes},
         dumps=Dumps(settings.dump_dir, settings.dump_sessions),
         model=model(settings),
         prompts=prompts(settings),

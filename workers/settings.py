@@ -116,6 +116,10 @@ class Settings(BaseSettings):
     # What is remembered without being told so by an event: remember, profile, tool_failures, decisions; off is none.
     memory_rules: Annotated[tuple[Rule, ...], NoDecode, BeforeValidator(_rules)] = ("remember", "profile")
 
+    # Hours after which what was written to a memory is cared for; 0 is never. Days that memories live, by category.
+    memory_care_hours: float = Field(24.0, ge=0, le=10_000)
+    memory_lifetimes: dict[str, Annotated[int, Field(ge=1, le=100_000)]] = Field(default_factory=dict)
+
     dump_dir: Path | None = None
     dump_sessions: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_patterns)] = ("*",)
 

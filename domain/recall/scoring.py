@@ -14,13 +14,25 @@ DAY = 86_400_000_000
 
 def relevances(query: str, texts: Iterable[str]) -> list[float]:
     """For each text the share of the query's terms that it holds, rare terms weighing more; 0..1."""
-    wanted = frozenset(terms(query))
-    held = [frozenset(terms(text)) for text in texts]
+    wanted, held, weights = _weighed(query, texts)
     if not wanted or not held:
         return [0.0] * len(held)
-    weights = {term: _rarity(sum(term in one for one in held), len(held)) for term in sorted(wanted)}
     total = math.fsum(weights.values())
     return [math.fsum(weights[term] for term in sorted(wanted & one)) / total for one in held]
+
+
+def shares(query: str, texts: Iterable[str]) -> list[dict[str, float]]:
+    """The relevance of each text term by term: what each term of the query that it holds adds to it."""
+    wanted, held, weights = _weighed(query, texts)
+    total = math.fsum(weights.values()) or 1.0
+    return [{term: weights[term] / total for term in sorted(wanted & one)} for one in held]
+
+
+def _weighed(query: str, texts: Iterable[str]) -> tuple[frozenset[str], list[frozenset[str]], dict[str, float]]:
+    wanted = frozenset(terms(query))
+    held = [frozenset(terms(text)) for text in texts]
+    weights = {term: _rarity(sum(term in one for one in held), len(held)) for term in sorted(wanted)}
+    return wanted, held, weights
 
 
 def _rarity(holding: int, of: int) -> float:

@@ -31,6 +31,7 @@ from promptctx.errors import (
     Unauthorized,
     UnknownDocument,
     UnknownJob,
+    UnknownMemory,
     UnknownSession,
     UnknownSnapshot,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "Unauthorized",
     "UnknownDocument",
     "UnknownJob",
+    "UnknownMemory",
     "UnknownSession",
     "UnknownSnapshot",
 ]

@@ -6,8 +6,9 @@ from typing import Any, Literal, Unpack
 
 import httpx2
 
-from promptctx import _calls, _history
+from promptctx import _calls, _history, _memory
 from promptctx._http import AsyncSender, Sender, Settings
+from promptctx._memory import SharedBy
 from promptctx._track import SessionOptions, Track
 from promptctx.prompt import AsyncJob, AsyncPrompt, Format, Job, Prompt
 from promptctx.session import AsyncSession, Session, async_pages, pages
@@ -80,6 +81,45 @@ class Client:
     def restore(self, bundle: bytes) -> Mapping[str, Any]:
         """Import a bundle that another server made; the same one again changes nothing."""
         return self._sender.send(_history.restore(bundle))
+
+    def memories(
+        self,
+        subject: str,
+        query: str | None = None,
+        *,
+        scope: SharedBy = "subject",
+        closed: bool = False,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Mapping[str, Any]:
+        """What is remembered of a subject, the newest first; what answers a query with its score explained."""
+        return self._sender.send(_memory.memories(subject, query, scope, closed, limit, after))
+
+    def memory(self, subject: str, memory_id: str, *, scope: SharedBy = "subject") -> Mapping[str, Any]:
+        """One memory: how it stands, all that happened to it, and the events that it was made from."""
+        return self._sender.send(_memory.memory(subject, memory_id, scope))
+
+    def forget_memory(
+        self, subject: str, memory_id: str, reason: str = "", *, scope: SharedBy = "subject"
+    ) -> Mapping[str, Any]:
+        """End a memory; `change` of the answer is what `undo_memory` takes."""
+        return self._sender.send(_memory.forget(subject, memory_id, reason, scope))
+
+    def care_for_memory(self, subject: str, *, dry_run: bool = True, scope: SharedBy = "subject") -> Mapping[str, Any]:
+        """Merge what says the same and end what is over; unless `dry_run` is false, only tell what would be done."""
+        return self._sender.send(_memory.care(subject, dry_run, scope))
+
+    def undo_memory(self, subject: str, change: str, *, scope: SharedBy = "subject") -> Mapping[str, Any]:
+        """Take back what care, a forgetting or an import did, or one event of the memory by its id."""
+        return self._sender.send(_memory.undo(subject, change, scope))
+
+    def export_memory(self, subject: str) -> Mapping[str, Any]:
+        """All that is kept of a subject: memories, profile and core blocks, as JSON."""
+        return self._sender.send(_memory.export(subject))
+
+    def import_memory(self, subject: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Import an export; what is held already is left as it is, and the same again changes nothing."""
+        return self._sender.send(_memory.restore(subject, data))
 
     def job(self, job_id: str) -> Job:
         """A compile job by its id."""
@@ -162,6 +202,47 @@ class AsyncClient:
     async def restore(self, bundle: bytes) -> Mapping[str, Any]:
         """Import a bundle that another server made; the same one again changes nothing."""
         return await self._sender.send(_history.restore(bundle))
+
+    async def memories(
+        self,
+        subject: str,
+        query: str | None = None,
+        *,
+        scope: SharedBy = "subject",
+        closed: bool = False,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Mapping[str, Any]:
+        """What is remembered of a subject, the newest first; what answers a query with its score explained."""
+        return await self._sender.send(_memory.memories(subject, query, scope, closed, limit, after))
+
+    async def memory(self, subject: str, memory_id: str, *, scope: SharedBy = "subject") -> Mapping[str, Any]:
+        """One memory: how it stands, all that happened to it, and the events that it was made from."""
+        return await self._sender.send(_memory.memory(subject, memory_id, scope))
+
+    async def forget_memory(
+        self, subject: str, memory_id: str, reason: str = "", *, scope: SharedBy = "subject"
+    ) -> Mapping[str, Any]:
+        """End a memory; `change` of the answer is what `undo_memory` takes."""
+        return await self._sender.send(_memory.forget(subject, memory_id, reason, scope))
+
+    async def care_for_memory(
+        self, subject: str, *, dry_run: bool = True, scope: SharedBy = "subject"
+    ) -> Mapping[str, Any]:
+        """Merge what says the same and end what is over; unless `dry_run` is false, only tell what would be done."""
+        return await self._sender.send(_memory.care(subject, dry_run, scope))
+
+    async def undo_memory(self, subject: str, change: str, *, scope: SharedBy = "subject") -> Mapping[str, Any]:
+        """Take back what care, a forgetting or an import did, or one event of the memory by its id."""
+        return await self._sender.send(_memory.undo(subject, change, scope))
+
+    async def export_memory(self, subject: str) -> Mapping[str, Any]:
+        """All that is kept of a subject: memories, profile and core blocks, as JSON."""
+        return await self._sender.send(_memory.export(subject))
+
+    async def import_memory(self, subject: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Import an export; what is held already is left as it is, and the same again changes nothing."""
+        return await self._sender.send(_memory.restore(subject, data))
 
     async def job(self, job_id: str) -> AsyncJob:
         """A compile job by its id."""

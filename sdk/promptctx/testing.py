@@ -222,7 +222,8 @@ class FakeServer(httpx2.MockTransport):
 _Act: TypeAlias = Callable[..., httpx2.Response]
 _SESSION, _PROMPT = "/v1/sessions/([^/]+)", "/v1/prompts/([^/]+)"
 _BEYOND = (
-    r"/v1/(bundles|replays|stats|work(/retry)?|prompts/[^/]+/\w[\w-]*|sessions/[^/]+/(anchors|bisect|bundle|events/live|labels"
+    r"/v1/(bundles|replays|stats|work(/retry)?|subjects/[^/]+/memor(y|ies)(/.*)?|prompts/[^/]+/\w[\w-]*"
+    r"|sessions/[^/]+/(anchors|bisect|bundle|events/live|labels"
     r"|documents/[^/]+|prompts/active|prune|replays|rollback|stats))"
 )
 """What a server answers and the fake does not."""

@@ -202,3 +202,12 @@ def test_the_report_accounts_for_every_memory(engine: Engine, tenant: str) -> No
     assert len(items) == 30
     assert {one["disposition"] for one in items} == {"included", "dropped"}
     assert prompt["report"]["ledger"]["closes"]
+
+
+def test_what_came_while_the_work_waited_is_looked_at_too(engine: Engine, tenant: str) -> None:
+    start(engine, tenant, "s")
+    for text in ("My name is Ada.", "I live in Oslo."):
+        engine.append(tenant, "s", [said(text)])
+        engine.project(tenant, "session/s")
+    drain(engine)
+    assert [one["payload"]["object"] for one in memories(engine, tenant, "s")] == ["Ada", "Oslo"]

@@ -24,6 +24,7 @@ from workers.engine import (
 from workers.engine.deps import Deps
 from workers.engine.history import History
 from workers.engine.leases import Outcome
+from workers.engine.memories import Memories
 from workers.engine.walking import Progress
 from workers.store import acts, streams
 
@@ -114,6 +115,11 @@ class Engine:
     def history(self) -> History:
         """The time machine: what was, why it was so, and what would have been."""
         return History(self.deps)
+
+    @property
+    def memories(self) -> Memories:
+        """What is remembered of a subject, and the care for it."""
+        return Memories(self.deps)
 
     # Documents
 

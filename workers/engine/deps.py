@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from domain.memorising.caring import LIFETIMES
 from domain.modes import BUILTIN_MODES, ModeSpec
 from workers.clock import Clock, SystemClock
 from workers.dumps import Dumps
@@ -57,6 +58,9 @@ class Deps:
     default_model: str = "gpt-4o"
     locale: str = "zh"
     memory_rules: frozenset[str] = frozenset({"remember", "profile"})
+    care_after: int = 24 * 3_600_000_000
+    """Microseconds after which what was written to a memory is cared for; 0 is never."""
+    lifetimes: Mapping[str, int] = field(default_factory=lambda: LIFETIMES)
     dumps: Dumps = field(default_factory=Dumps)
     model: Model | None = None
     prompts: Mapping[str, Prompt] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from domain.rows import Memory
 from domain.state import ContextState
 from workers import faults
 from workers.engine.deps import Deps
-from workers.engine.leases import Outcome, keep, settle, under
+from workers.engine.leases import Outcome, keep, settle
 from workers.engine.project import catch_up
 from workers.engine.prompts import NAMESPACE
 from workers.engine.reading import owner, subject_stream
@@ -200,29 +200,17 @@ def remember(deps: Deps, claimed: Claim, session: str) -> Outcome:
     done = claimed.done_seq
     while True:
         with deps.database.read(claimed.tenant) as unit:
-            stored = log.after(unit, claimed.tenant, claimed.stream, done, BATCH, claimed.wanted_seq)
+            # To the head, whatever was wanted: while the row waited, more came that it was not told of.
+            stored = log.after(unit, claimed.tenant, claimed.stream, done, BATCH)
         events = list(map(log.fact, stored))
         for event in events:
             tools |= {call.id: call.name for call in getattr(event.payload, "tool_calls", ())}
         told = [Told(one, event.seq) for event in events for one in notices(event, deps.memory_rules, tools)]
         if told:
             memorise(deps, claimed.tenant, session, told)
-        done = events[-1].seq if events else claimed.wanted_seq
+        done = events[-1].seq if events else done
         last = len(events) < BATCH
         with deps.database.write(claimed.tenant) as unit:
             outcome = (settle if last else keep)(unit, claimed, max(done, claimed.wanted_seq) if last else done)
         if last:
             return outcome
-
-
-def maintain(deps: Deps, tenant: str, stream: int) -> Outcome:
-    """Claim what is to be done for the memory of a stream, and do it."""
-    with deps.database.write(tenant) as unit:
-        claimed = work.claim(unit, tenant, stream, "maintenance", lease=deps.lease)
-        row = streams.by_number(unit, tenant, stream)
-    if claimed is None or row is None:
-        return Outcome.IDLE
-    outcome = under(deps, claimed, lambda deps, claimed: remember(deps, claimed, row.name))
-    if outcome is Outcome.MORE:
-        deps.dispatcher.ring(tenant, stream, "maintenance")
-    return outcome

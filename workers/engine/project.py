@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from domain.errors import Timeout
 from domain.events import Event
 from domain.history import REFOLDING_KINDS
-from domain.memorising import noticing
+from domain.memorising import caring, noticing
 from domain.state import FOLD, ContextState, lookups
 from workers import faults, tracing
 from workers.engine import refold
@@ -147,6 +147,8 @@ def _write(deps: Deps, claimed: Claim, batch: _Batch, *, last: bool, told: bool 
         models.save(unit, tenant, stream, checkpoint.generation, state, dirty)
         if told:
             work.want(unit, tenant, stream, "maintenance", head)
+        elif deps.care_after and caring.remembers(events):
+            work.want_later(unit, tenant, stream, "maintenance", head, deps.care_after)
         faults.point("project.after_rows")
     faults.point("project.committed")
     if events:

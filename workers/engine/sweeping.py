@@ -9,7 +9,7 @@ from workers.clock import format_time
 from workers.engine.compile import compile_session
 from workers.engine.deps import Deps
 from workers.engine.leases import Outcome
-from workers.engine.memorising import maintain
+from workers.engine.maintaining import maintain
 from workers.engine.project import project
 from workers.engine.reading import PLACES, related, session_row
 from workers.engine.summarizing import summarize

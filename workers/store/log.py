@@ -302,6 +302,24 @@ def under(unit: Unit, tenant: str, stream: int, keys: Collection[bytes]) -> list
     return [_stored(unit, tenant, found) for found in unit.execute(query.order_by(events.c.seq))]
 
 
+def wherever(unit: Unit, tenant: str, ids: Collection[str]) -> list[tuple[str, StoredEvent]]:
+    """The events under these ids in whatever streams of the tenant they stand, each with its stream."""
+    keys = [pack_id(one) for one in ids if _is_id(one)]
+    found: dict[bytes, tuple[str, StoredEvent]] = {}
+    for key in keys:
+        for stream_id, number, _ in holders(unit, tenant, key)[:1]:
+            for stored in under(unit, tenant, number, [key]):
+                found[key] = stream_id, stored
+    return [found[key] for key in keys if key in found]
+
+
+def _is_id(name: str) -> bool:
+    try:
+        return bool(pack_id(name))
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Outline:
     """An event without what it says: `payload` is there for the kinds that were asked for, and `erased` tells when

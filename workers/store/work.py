@@ -85,6 +85,32 @@ def want(unit: Unit, tenant: str, stream: int, kind: str, seq: int) -> None:
     unit.run(_WANT, {"of_tenant": tenant, "of_stream": stream, "of_kind": kind, "wanted": seq})
 
 
+def _want_later(dialect: DialectName) -> sa.ClauseElement:
+    statement = insert(work, dialect).values(
+        tenant=bindparam("of_tenant"), stream=bindparam("of_stream"), kind=bindparam("of_kind"),
+        wanted_seq=bindparam("wanted"), done_seq=0, lease_no=0, leased=0,
+        due_at=now_sql(dialect) + bindparam("pause"), attempts=0,
+    )  # fmt: skip
+    new = statement.excluded
+    idle = sa.and_(work.c.parked_at.is_(None), work.c.leased == 0)
+    return statement.on_conflict_do_update(  # type: ignore[no-any-return]
+        index_elements=["tenant", "stream", "kind"],
+        set_={
+            "wanted_seq": _greatest(dialect, work.c.wanted_seq, new.wanted_seq),
+            "due_at": case((idle, func.coalesce(work.c.due_at, new.due_at)), else_=work.c.due_at),
+        },
+    )
+
+
+_WANT_LATER = Prepared(_want_later)
+
+
+def want_later(unit: Unit, tenant: str, stream: int, kind: str, seq: int, pause: int) -> None:
+    """Ask for the stream to be worked on up to `seq`, once `pause` µs have gone by; what waits keeps its time."""
+    params = {"of_tenant": tenant, "of_stream": stream, "of_kind": kind, "wanted": seq, "pause": pause}
+    unit.run(_WANT_LATER, params)
+
+
 _NEXT = Prepared(
     lambda dialect: (
         sa.update(work)
@@ -310,17 +336,19 @@ def overview(unit: Unit, tenant: str | None = None) -> Overview:
     now = unit.now()
     waits = case((work.c.due_at <= now, work.c.due_at))
     failing = case((work.c.parked_at.is_(None), work.c.last_error))
+    # Care that is set for another day is no work that waits.
+    open_ = case((sa.or_(work.c.kind != "maintenance", work.c.due_at <= now, work.c.leased == 1), work.c.due_at))
     columns = (
-        func.count(waits), func.count(work.c.parked_at), func.min(waits), func.count(work.c.due_at),
+        func.count(waits), func.count(work.c.parked_at), func.min(waits), func.count(open_),
         func.count(failing),
     )  # fmt: skip
     query = sa.select(*columns).select_from(work)
     query = query.where(sa.or_(work.c.due_at.is_not(None), work.c.parked_at.is_not(None)))
     if tenant is not None:
         query = query.where(work.c.tenant == tenant)
-    due, parked, oldest, open_, failed = unit.execute(query).one()
+    due, parked, oldest, held, failed = unit.execute(query).one()
     waited = (now - oldest) / 1_000_000 if oldest is not None else 0.0
-    return Overview(int(due), int(parked), waited, int(open_), int(failed))
+    return Overview(int(due), int(parked), waited, int(held), int(failed))
 
 
 def parked(unit: Unit, limit: int, tenant: str | None = None) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The command line `promptctx`: a client of the server like any other."""
 
-from promptctx.cli import history, importing, judging, log, prompts, serving, statistics, to_files
+from promptctx.cli import history, importing, judging, log, memory, prompts, serving, statistics, to_files
 from promptctx.cli._app import Cli, app, main
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "judging",
     "log",
     "main",
+    "memory",
     "prompts",
     "serving",
     "statistics",

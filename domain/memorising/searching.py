@@ -1,0 +1,43 @@
+"""Searching memories: each with its score, and what made it, term by term."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from domain.memorising.caring import lasts
+from domain.memorising.current import current
+from domain.recall.scoring import IMPORTANCE_WEIGHT, RELEVANCE_WEIGHT, decayed, relevances, score, shares
+from domain.rows import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`terms` are the terms of the query that the memory holds, each with what it adds to the relevance; the score is
+    0.7 relevance and 0.3 importance, and importance decays with the days since it was recorded."""
+
+    memory: Memory
+    score: float
+    relevance: float
+    importance: float
+    terms: Mapping[str, float]
+
+    def explained(self) -> dict[str, object]:
+        return {
+            "score": self.score,
+            "relevance": round(self.relevance, 6),
+            "importance": round(self.importance, 6),
+            "weights": {"relevance": RELEVANCE_WEIGHT, "importance": IMPORTANCE_WEIGHT},
+            "recorded_importance": self.memory.importance,
+            "terms": {term: round(part, 6) for term, part in self.terms.items()},
+        }
+
+
+def search(query: str, memories: Sequence[Memory], as_of: int) -> list[Found]:
+    """The memories in force at a moment that share a term with the query, best first."""
+    held = current(memories, as_of)
+    texts = [memory.text for memory in held]
+    found = []
+    for memory, relevance, parts in zip(held, relevances(query, texts), shares(query, texts), strict=True):
+        importance = decayed(memory.importance, memory.recorded_at, as_of, procedural=lasts(memory))
+        if parts:
+            found.append(Found(memory, score(relevance, importance), relevance, importance, parts))
+    return sorted(found, key=lambda one: (-one.score, one.memory.id))
