@@ -405,6 +405,32 @@ def test_unimportant_memories_are_not_injected_and_importance_decays() -> None:
     ]
 
 
+def aged(importance: float | None, days: int, **more: Any) -> list[str]:
+    """What recall shows of one memory that is so many days old."""
+    given = {} if importance is None else {"importance": importance}
+    subject = Log("s")
+    subject.add("memory.recorded", id="m", text="tea", at=EPOCH - days * DAY, **given, **more)
+    return shown(asking("tea"), subject, mode="rag", as_of=EPOCH)
+
+
+def test_a_memory_of_high_importance_does_not_fade() -> None:
+    for importance in (0.7, 1.0):
+        assert aged(importance, 400) == aged(importance, 0) != []
+
+
+def test_a_memory_of_middle_importance_fades_and_is_what_a_memory_is_without_being_told() -> None:
+    for importance in (0.3, 0.5, 0.69):
+        assert aged(importance, 0)
+        assert aged(importance, 400) != aged(importance, 0)
+    for days in (0, 50, 400):
+        assert aged(0.5, days) == aged(None, days)
+
+
+def test_a_memory_of_low_importance_is_never_shown() -> None:
+    for importance in (0.0, 0.29):
+        assert aged(importance, 0) == aged(importance, 0, category="procedural") == []
+
+
 # --- filters ---------------------------------------------------------------------------------------------------------
 
 
