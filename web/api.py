@@ -53,7 +53,7 @@ def append(
     """Append one event or a batch. The same `event_id` with the same content again is no second event."""
     wire, expected = batch_in(json_object(body), expected_seq)
     check_kinds(caller, wire)
-    return Reply(engine.append(caller.tenant, session, wire, expected, caller.may_loosen), 201)
+    return Reply(engine.append(caller.tenant, session, wire, expected, caller.may_loosen, by=caller.by), 201)
 
 
 @api.get("/sessions", tags=["log"], response_model=models.Sessions)
@@ -80,7 +80,7 @@ def events(
     Secrets that were marked as such, and known key formats, are masked."""
     if reveal:
         caller.require("admin")
-        engine.note(caller.tenant, caller.key or "operator", "secrets.revealed", session=session, stream=stream)
+        engine.note(caller.tenant, caller.by, "secrets.revealed", session=session, stream=stream)
     return Reply(engine.events(caller.tenant, session, stream, after, limit, reveal=reveal))
 
 
@@ -220,4 +220,4 @@ def retry(
     session: Annotated[str | None, Query(max_length=200, description="only what this session writes to")] = None,
 ) -> Reply:
     """Take parked work up again, once what stopped it is mended."""
-    return Reply({"retried": engine.retry(caller.tenant, session)})
+    return Reply({"retried": engine.retry(caller.tenant, session, by=caller.by)})

@@ -153,7 +153,7 @@ def prune(
     dry_run: bool = False,
 ) -> Reply:
     """Take the bytes of prompts that are neither labelled nor flagged nor among the last; each rebuilds on demand."""
-    return Reply(engine.history.prune(caller.tenant, session, keep_last, sample, dry_run=dry_run))
+    return Reply(engine.history.prune(caller.tenant, session, keep_last, sample, dry_run=dry_run, by=caller.by))
 
 
 _BUNDLE: dict[int | str, dict[str, Any]] = {
@@ -179,7 +179,7 @@ async def restore(request: Request, engine: Engines, caller: Callers) -> Reply:
     if not caller.may_loosen:
         raise Forbidden("A bundle brings its own rules; that needs the scope `policy`.")
     with closing(await spool(request)) as file:
-        return Reply(await run_in_threadpool(engine.history.restore, caller.tenant, file), 201)
+        return Reply(await run_in_threadpool(engine.history.restore, caller.tenant, file, caller.by), 201)
 
 
 def _stream(lines: Iterator[bytes]) -> Response:

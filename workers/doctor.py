@@ -136,12 +136,11 @@ def _redis_answers(url: str, found: Json) -> bool:
         with redis.Redis.from_url(url, socket_connect_timeout=3, socket_timeout=3) as client:
             about: Any = client.info("server")
             found["broker_version"] = f"Redis {about['redis_version']}"
-            told: Any = client.config_get("maxmemory-policy")
-    except redis.ResponseError:
-        return True  # it answers; its policy is not ours to read
+            # Hosted ones refuse CONFIG and tell it here.
+            told: Any = client.info("memory")
     except redis.RedisError:
         return False
-    policy = told.get("maxmemory-policy", "noeviction")
+    policy = told.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         found["problems"].append(
             f"Redis evicts ({policy}) and drops messages silently: `CONFIG SET maxmemory-policy noeviction`, and the"

@@ -18,7 +18,7 @@ from domain.errors import InvalidRequest, SnapshotRedacted, Timeout, UnknownJob,
 from domain.modes import SlotSpec, parse_modes
 from domain.sources import SourceItem
 from domain.timemachine.verdicts import first_difference
-from workers.engine import Deps, Engine
+from workers.engine import Deps, Engine, compile
 from workers.store import Database, jobs, packing, streams, work
 from workers.strategies import StrategyRegistry
 
@@ -557,3 +557,10 @@ def test_the_page_about_trim_policies_holds(database: Database, tenant: str) -> 
     exec(compile(example, "docs/trim-policies.md", "exec"), names)
     told = [message["content"] for message in names["prompt"]["payload"]["messages"] if message["role"] == "tool"]
     assert told[:3] == ["page 0", "page 1", "page 2"]
+
+
+@pytest.mark.parametrize(
+    ("waited", "looks_again"), [(0.0, 0.002), (0.01, 0.002), (0.1, 0.01), (0.5, 0.05), (60.0, 0.1)]
+)
+def test_whoever_waits_looks_again_after_a_tenth_of_the_time_waited(waited: float, looks_again: float) -> None:
+    assert compile.pause(waited) == pytest.approx(looks_again)

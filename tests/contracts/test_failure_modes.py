@@ -213,6 +213,43 @@ def test_f61_sqlite_on_a_network_file_system_is_recognised(tmp_path: Path, line:
     assert files.network_file_system(Path("/mnt/da ta/promptctx.db"), mounts) == kind
 
 
+TABLE = """\
+sysfs /sys sysfs rw,nosuid 0 0
+overlay / overlay rw,lowerdir=/a:/b 0 0
+/dev/vdb1 /data ext4 rw 0 0
+nas:/export /data/shared nfs4 rw,vers=4.2,addr=10.0.0.7 0 0
+/dev/vdc1 /data/shared/own ext4 rw 0 0
+nas:/export /data/gone nfs rw 0 0
+tmpfs /data/gone tmpfs rw 0 0
+//nas/s /mnt/b\303\274cher cifs rw 0 0
+//nas/s /mnt/bücher cifs rw 0 0
+//nas/s /mnt/back\\134slash cifs rw 0 0
+host:/ /mnt/ssh fuse.sshfs rw 0 0
+pool /mnt/pool zfs rw 0 0
+short
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("/promptctx.db", None),
+        ("/data/promptctx.db", None),
+        ("/data/shared/promptctx.db", "nfs4"),
+        ("/data/shared2/promptctx.db", None),
+        ("/data/shared/own/promptctx.db", None),
+        ("/data/gone/promptctx.db", None),
+        ("/mnt/bücher/promptctx.db", "cifs"),
+        ("/mnt/back\\slash/promptctx.db", "cifs"),
+        ("/mnt/ssh/a/b/promptctx.db", "fuse.sshfs"),
+        ("/mnt/pool/promptctx.db", None),
+    ],
+)
+def test_f61_the_mount_that_counts_is_the_last_of_the_longest(file: str, kind: str | None) -> None:
+    assert files.network_kind(file, TABLE) == kind
+    assert files.network_kind(file, "") is None
+
+
 @pytest.mark.parametrize(("ahead", "told"), [(3600, "behind this"), (-3600, "ahead of this"), (0, None)])
 def test_the_doctor_tells_of_clocks_that_differ(store_url: str, ahead: int, told: str | None) -> None:
     with Database(store_url).read(EVERY) as unit:

@@ -13,7 +13,7 @@ from workers.access import keys
 from workers.access.scopes import SCOPES, Scope
 from workers.clock import Clock, SystemClock
 from workers.settings import Settings
-from workers.store import EVERY, Database
+from workers.store import EVERY, Database, acts
 from workers.store import keys as stored
 from workers.store.kept import Kept
 from workers.store.keys import KeyRow
@@ -33,6 +33,11 @@ class Caller:
     tenant: str = "default"
     scopes: frozenset[str] = frozenset(SCOPES)
     key: str | None = None
+
+    @property
+    def by(self) -> str:
+        """Who answers for what is done."""
+        return self.key or acts.OPERATOR
 
     @property
     def may_loosen(self) -> bool:

@@ -19,9 +19,6 @@ from workers.store.keys import KeyRow
 
 Json = dict[str, Any]
 
-OPERATOR = "operator"
-"""Whoever works at the command line of the server."""
-
 DAY = 86_400_000_000
 _TOKEN = re.compile(r"pctx_([a-z2-7]{16})_([a-z2-7]{52})", re.ASCII)
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -41,7 +38,7 @@ def create(
     row = KeyRow(tenant, key_id, name, allowed.parse(scopes), hashed(key_id, secret), now, expires, None)
     with database.write(tenant) as unit:
         keys.add(unit, row)
-        acts.note(unit, tenant, now, OPERATOR, "key.created", {"key": key_id, "scopes": list(row.scopes)})
+        acts.note(unit, tenant, now, acts.OPERATOR, "key.created", {"key": key_id, "scopes": list(row.scopes)})
     return row, f"pctx_{key_id}_{secret}"
 
 
@@ -58,7 +55,7 @@ def revoke(database: Database, clock: Clock, key_id: str) -> KeyRow:
         raise InvalidRequest(f"No key {key_id!r}; `python -m workers keys list` tells which there are.", path="key")
     with database.write(row.tenant) as unit:
         if keys.revoke(unit, row.tenant, row.id, clock.now()):
-            acts.note(unit, row.tenant, clock.now(), OPERATOR, "key.revoked", {"key": row.id})
+            acts.note(unit, row.tenant, clock.now(), acts.OPERATOR, "key.revoked", {"key": row.id})
     return row
 
 

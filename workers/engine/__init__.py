@@ -48,9 +48,12 @@ class Engine:
         events: Sequence[Any],
         expected_seq: int | None = None,
         may_loosen: bool = True,
+        *,
+        by: str = acts.OPERATOR,
     ) -> Json:
+        """`by` answers for what loosens rules or erases."""
         events = references.filled(self.deps, tenant, session, events)
-        return append.append(self.deps, tenant, session, events, expected_seq, may_loosen)
+        return append.append(self.deps, tenant, session, events, expected_seq, may_loosen, by=by)
 
     def events(
         self, tenant: str, session: str, stream: str = "session", after: int = 0, limit: int = 200, *,
@@ -162,9 +165,9 @@ class Engine:
         """How much of a tenant's work waits, and what is parked with the error that stopped it."""
         return sweeping.backlog(self.deps, tenant, limit)
 
-    def retry(self, tenant: str | None, session: str | None = None) -> int:
+    def retry(self, tenant: str | None, session: str | None = None, *, by: str = acts.OPERATOR) -> int:
         """Take parked work up again, of all tenants when none is named; how much it was."""
-        return sweeping.retry(self.deps, tenant, session)
+        return sweeping.retry(self.deps, tenant, session, by)
 
     def verify(self, tenant: str | None = None, session: str | None = None, progress: Progress | None = None) -> Json:
         """Chains, read-models, prompts and erasures; every problem with what to do about it."""

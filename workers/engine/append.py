@@ -12,7 +12,7 @@ from workers.engine.closures import Erased
 from workers.engine.deps import Deps
 from workers.engine.drafts import Incoming, checked_name, read_drafts
 from workers.engine.reading import owner, subject_stream
-from workers.store import Unit, documents, log, snapshots, streams, work
+from workers.store import Unit, acts, documents, log, snapshots, streams, work
 from workers.store.log import Known, NewEvent
 from workers.store.streams import StreamRow
 
@@ -33,49 +33,65 @@ def append(
     expected_seq: int | None = None,
     may_loosen: bool = True,
     *,
+    by: str = acts.OPERATOR,
     trusted: bool = False,
 ) -> Json:
-    """The receipts of the events, in order. All of them are in the log afterwards, or none."""
+    """The receipts of the events, in order. All of them are in the log afterwards, or none. `by` is who may answer for
+    what loosens rules or erases."""
     checked_name(session, "session")
     with tracing.span("append", tenant=tenant, session=session, events=len(wire)) as span:
-        told = _append(deps, tenant, session, wire, expected_seq, may_loosen, trusted=trusted)
+        incoming = read_drafts(wire, deps.payload_limit, trusted=trusted)
+        told = _append(deps, _Call(tenant, session, incoming, expected_seq, may_loosen, by))
         span.tell(head=told["head"])
     return told
 
 
-def _append(
-    deps: Deps, tenant: str, session: str, wire: Sequence[Any], expected_seq: int | None, may_loosen: bool, *,
-    trusted: bool,
-) -> Json:  # fmt: skip
-    incoming = read_drafts(wire, deps.payload_limit, trusted=trusted)
+@dataclass(frozen=True, slots=True)
+class _Call:
+    tenant: str
+    session: str
+    incoming: Sequence[Incoming]
+    expected: int | None
+    may_loosen: bool
+    by: str
+
+
+def _append(deps: Deps, call: _Call) -> Json:
+    tenant = call.tenant
     for _ in range(MOVED):
-        seen = guards.check(deps, tenant, session, incoming, may_loosen)
+        look = guards.check(deps, tenant, call.session, call.incoming, call.may_loosen)
         try:
-            batch = _write(deps, tenant, session, incoming, expected_seq, seen, may_loosen)
+            batch = _write(deps, call, look)
         except _Moved:
             continue
         for stream in batch.moved:
             deps.dispatcher.ring(tenant, stream, "project")
         faults.point("append.rung")
         dumping.forget_files(deps, tenant, batch.forgotten)
-        return {"session": session, "head": batch.head, "events": batch.receipts}
+        return {"session": call.session, "head": batch.head, "events": batch.receipts}
     raise StoreUnavailable("The session moves faster than its rules can be checked; try again.")
+
+
+NAMED = 100
+"""Events that the account of an act names; it counts all."""
 
 
 class _Moved(Exception):
     """What was checked is not what the event would meet."""
 
 
-def _write(
-    deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], expected: int | None, seen: int | None,
-    may_loosen: bool,
-) -> "_Batch":  # fmt: skip
+def _write(deps: Deps, call: _Call, look: guards.Look) -> "_Batch":
     faults.point("append.began")
-    with deps.database.write(tenant) as unit:
-        batch = _Batch(unit, tenant, session, deps.clock.now(), may_loosen)
-        if batch.sort(incoming, expected) and seen is not None and seen != batch.began:
+    with deps.database.write(call.tenant) as unit:
+        batch = _Batch(unit, call.tenant, call.session, deps.clock.now(), call.may_loosen)
+        if batch.sort(call.incoming, call.expected) and look.seq is not None and look.seq != batch.began:
             raise _Moved
         batch.write()
+        erased = [log.unpack_id(one.key) for one in batch.erased]
+        for act, events in (("rules.loosened", look.loosening), ("events.erased", erased)):
+            if events:
+                about = {"session": call.session, "events": events[:NAMED], "count": len(events)}
+                acts.note(unit, call.tenant, batch.now, call.by, act, about)
     faults.point("append.committed")
     deps.database.grown(len(batch.receipts))
     return batch

@@ -17,7 +17,7 @@ from workers.engine.bundle_lines import DocumentLine, EventLine, Head, PromptLin
 from workers.engine.deps import Deps
 from workers.engine.folds import fold_at
 from workers.engine.reading import owner, session_row, subject_stream
-from workers.store import Unit, log, snapshots, streams, work
+from workers.store import Unit, acts, log, snapshots, streams, work
 from workers.store.log import StoredEvent
 from workers.store.snapshots import SnapshotRow
 from workers.store.streams import StreamRow
@@ -147,7 +147,7 @@ def _snapshot(deps: Deps, tenant: str, row: SnapshotRow, mask: Masker) -> Json |
 # Import ---------------------------------------------------------------------------------------------------------------
 
 
-def restore(deps: Deps, tenant: str, lines: Iterable[bytes]) -> Json:
+def restore(deps: Deps, tenant: str, lines: Iterable[bytes], by: str = acts.OPERATOR) -> Json:
     """Import a bundle; the same one again changes nothing. Raises InvalidRequest naming what does not fit."""
     values = list(_checked(lines))
     head, rest = values[0], values[1:]
@@ -169,6 +169,8 @@ def restore(deps: Deps, tenant: str, lines: Iterable[bytes]) -> Json:
                 stream = [value]
             elif value.get("prompt"):
                 counts["prompts"] += _restore_prompt(unit, tenant, head["session"], value["prompt"])
+        if counts["events"] or counts["prompts"]:
+            acts.note(unit, tenant, deps.clock.now(), by, "bundle.restored", {"session": head["session"], **counts})
     for name in head["streams"]:
         _ring(deps, tenant, name)
     return {"session": head["session"], "prompt": head["prompt"], **counts}

@@ -33,7 +33,8 @@ logger = structlog.get_logger(__name__)
 YIELD_AFTER = 2.0
 PATIENCE = 15.0
 """Seconds that somebody who waits gives the holder of the lease to finish a job, before taking it over."""
-LOOK_AGAIN = 0.02
+SOONEST, LATEST = 0.002, 0.1
+"""Seconds between two looks for what another process does: a tenth of the time waited so far, at least and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,12 @@ def _until_finished(deps: Deps, tenant: str, job_id: str, seconds: float, *, her
         ran = compile_session(deps, tenant, row.stream, upto=row.number, patience=PATIENCE) if here else Outcome.IDLE
         if ran is not Outcome.IDLE:
             continue
-        deps.signals.wait(mark, min(LOOK_AGAIN, seconds - waited))
+        deps.signals.wait(mark, min(pause(waited), seconds - waited))
+
+
+def pause(waited: float) -> float:
+    """Short at first, so that a quick answer is seen at once; a slow one is late by a tenth, and asks little."""
+    return min(max(waited / 10, SOONEST), LATEST)
 
 
 def _drain(deps: Deps, claimed: Claim, upto: int | None) -> Outcome:

@@ -21,7 +21,7 @@ from workers.engine.project import catch_up
 from workers.engine.prompts import NAMESPACE
 from workers.engine.reading import subject_stream
 from workers.engine.walking import Progress
-from workers.store import Unit, documents, erasures, jobs, log, snapshots, streams, subject_keys, work
+from workers.store import Unit, acts, documents, erasures, jobs, log, snapshots, streams, subject_keys, work
 from workers.store.log import NewEvent
 from workers.store.streams import StreamRow
 
@@ -49,6 +49,8 @@ def erase(
         return told
     with deps.database.write(tenant) as unit:
         name = erasures.begin(unit, tenant, subject, reason, deps.clock.now())
+        about = {"erasure": name, "events": told["events"], "prompts": told["prompts"]}
+        acts.note(unit, tenant, deps.clock.now(), acts.OPERATOR, "subject.erased", about)
         # First of all: copies and backups of what was sealed are unreadable from here on, whatever happens next.
         subject_keys.delete(unit, tenant, {subject, *(f"session:{row.name}" for row in sessions)})
     for row in rows:

@@ -4,9 +4,11 @@ Most appends need no look at the state, and take none.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from domain.errors import Forbidden, InvalidEvent, TooManyPins, TooManyRules
+from domain.errors import Forbidden, InvalidEvent, StoreUnavailable, Timeout, TooManyPins, TooManyRules
 from domain.events import (
+    AnyPayload,
     ConstraintRemoved,
     ConstraintSet,
     ContextRolledBack,
@@ -31,10 +33,20 @@ _RULES = (ConstraintRemoved, ConstraintSet, InstructionSet, ContextRolledBack, S
 _LOOKED_AT = (MessagePinned, SessionForked)
 
 
-def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], may_loosen: bool) -> int | None:
-    """The session's seq that was looked at, None if no look was needed. Raises Forbidden, TooManyPins, TooManyRules."""
-    if not any(_needs_look(one, may_loosen) for one in incoming):
-        return None
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The session's seq that an append was checked at, None if it need not stay there; and the ids of the events in it
+    that loosen the rules, with the right to: an administrator's act, to be written down."""
+
+    seq: int | None = None
+    loosening: tuple[str, ...] = ()
+
+
+def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], may_loosen: bool) -> Look:
+    """Raises Forbidden, TooManyPins, TooManyRules."""
+    binding = any(_needs_look(one, may_loosen) for one in incoming)
+    if not binding and not any(_could_loosen(one.payload) for one in incoming):
+        return Look()
     with deps.database.read(tenant) as unit:
         home = streams.get(unit, tenant, f"session/{session}")
         known = log.known(unit, tenant, [f"session/{session}"], [one.event.key for one in incoming])
@@ -42,15 +54,29 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
     _check_fork(new)
     head = home.head if home else 0
     events = [_as_event(one, head + place) for place, one in enumerate(new, 1)]
-    state, seq = ContextState(), 0
+    state, seq, loosening = ContextState(), 0, []
     if home is not None:
-        project.catch_up(deps, tenant, home.number, head)
+        try:
+            project.catch_up(deps, tenant, home.number, head)
+        except (StoreUnavailable, Timeout):
+            if binding:
+                raise
+            return Look(None, tuple(one.event_id for one in new if _could_loosen(one.payload)))
         state, seq = _state(deps, tenant, home.number, lookups(events))
     for one, event in zip(new, events, strict=True):
-        _check(state, one, may_loosen)
+        loosening += [one.event_id] * _check(state, one, may_loosen)
         _check_size(state, one, deps.rule_limit)
         state.apply(changes(state, event))
-    return seq
+    return Look(seq if binding else None, tuple(loosening))
+
+
+def _could_loosen(payload: AnyPayload) -> bool:
+    """Whether it may loosen rules in some state, and so is looked at even if it is allowed to."""
+    if isinstance(payload, ContextRolledBack):
+        return payload.loosen
+    if isinstance(payload, SessionStarted):
+        return payload.subject is not None
+    return isinstance(payload, ConstraintRemoved | ConstraintSet | InstructionSet)
 
 
 def _check_fork(new: Sequence[Incoming]) -> None:
@@ -75,21 +101,22 @@ def is_bound(one: Incoming, may_loosen: bool) -> bool:
     return not may_loosen or one.event.actor not in TRUSTED_ACTORS
 
 
-def _check(state: ContextState, one: Incoming, may_loosen: bool) -> None:
+def _check(state: ContextState, one: Incoming, may_loosen: bool) -> bool:
+    """Whether it loosens the rules, and may."""
     payload = one.payload
-    if is_bound(one, may_loosen):
-        rolls = isinstance(payload, ContextRolledBack) and payload.loosen
-        if rolls or loosens(state.tables, payload):
-            raise Forbidden(
-                f"{one.event.kind} would loosen the rules; that needs the scope `policy`, which agents and tools "
-                "never have.",
-                kind=one.event.kind,
-            )  # fmt: skip
+    loosening = (isinstance(payload, ContextRolledBack) and payload.loosen) or loosens(state.tables, payload)
+    if loosening and is_bound(one, may_loosen):
+        raise Forbidden(
+            f"{one.event.kind} would loosen the rules; that needs the scope `policy`, which agents and tools never"
+            " have.",
+            kind=one.event.kind,
+        )
     pins = state.tables["pins"]
     if isinstance(payload, MessagePinned) and payload.event_id not in pins and len(pins) >= MAX_PINS:
         raise TooManyPins(
             f"{MAX_PINS} messages are pinned already; unpin one first.", limit=MAX_PINS, pinned=sorted(pins)
         )
+    return loosening
 
 
 def _check_size(state: ContextState, one: Incoming, limit: int) -> None:

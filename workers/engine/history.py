@@ -6,6 +6,7 @@ from typing import Any
 from workers.engine import bundles, explain, marks, pruning, replay, undoing
 from workers.engine.deps import Deps
 from workers.engine.recompile import Changes
+from workers.store import acts
 
 Json = dict[str, Any]
 
@@ -81,9 +82,10 @@ class History:
         return marks.active(self.deps, tenant, session, format)
 
     def prune(
-        self, tenant: str, session: str, keep_last: int = 100, sample: int = 20, *, dry_run: bool = False
-    ) -> Json:
-        return pruning.prune(self.deps, tenant, session, keep_last, sample, dry_run=dry_run)
+        self, tenant: str, session: str, keep_last: int = 100, sample: int = 20, *, dry_run: bool = False,
+        by: str = acts.OPERATOR,
+    ) -> Json:  # fmt: skip
+        return pruning.prune(self.deps, tenant, session, keep_last, sample, dry_run=dry_run, by=by)
 
     def bundle(self, tenant: str, *, prompt: str | None = None, session: str | None = None) -> Iterator[bytes]:
         """The lines of a bundle: of one prompt with all before it, or of a session."""
@@ -91,6 +93,6 @@ class History:
             return bundles.of_prompt(self.deps, tenant, prompt)
         return bundles.of_session(self.deps, tenant, session or "")
 
-    def restore(self, tenant: str, lines: Iterable[bytes]) -> Json:
+    def restore(self, tenant: str, lines: Iterable[bytes], by: str = acts.OPERATOR) -> Json:
         """Import a bundle, all of it or nothing."""
-        return bundles.restore(self.deps, tenant, lines)
+        return bundles.restore(self.deps, tenant, lines, by)

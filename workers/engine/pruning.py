@@ -10,7 +10,7 @@ from domain.errors import ReplayMismatch
 from domain.timemachine.retention import prunable, sample
 from workers.engine import marks, replay
 from workers.engine.deps import Deps
-from workers.store import snapshots
+from workers.store import acts, snapshots
 from workers.store.snapshots import SnapshotRow
 
 Json = dict[str, Any]
@@ -22,8 +22,9 @@ SAMPLE = 20
 
 
 def prune(
-    deps: Deps, tenant: str, session: str, keep_last: int = 100, proof: int = SAMPLE, *, dry_run: bool = False
-) -> Json:
+    deps: Deps, tenant: str, session: str, keep_last: int = 100, proof: int = SAMPLE, *, dry_run: bool = False,
+    by: str = acts.OPERATOR,
+) -> Json:  # fmt: skip
     """Take the bytes of a session's prompts but for those that are labelled, flagged, or among the last. Raises
     ReplayMismatch, and deletes nothing, when one of the sample does not come back identical."""
     rows = {row.id: row for row in replay.rows_of(deps, tenant, session) if row.redacted_at is None}
@@ -36,6 +37,9 @@ def prune(
         if not verdict["identical"]:
             sentence = f"Version {rows[name].version} would not come back ({verdict['cause']}); nothing was pruned."
             raise ReplayMismatch(sentence, prompt=name, version=rows[name].version)
+    if found and not dry_run:
+        with deps.database.write(tenant) as unit:
+            acts.note(unit, tenant, deps.clock.now(), by, "prompts.pruned", {"session": session, "count": len(found)})
     freed = 0 if dry_run else _strip(deps, tenant, [rows[name] for name in found])
     return {
         "session": session, "versions": len(rows), "pruned": len(found), "proved": len(proved), "bytes": freed,

@@ -14,7 +14,7 @@ from workers.engine.deps import Deps
 from workers.engine.leases import Outcome, Parked, keep, settle, under
 from workers.engine.refold import CHUNK, Build, Guard
 from workers.engine.walking import Progress
-from workers.store import Unit, log, models, streams, work
+from workers.store import Unit, acts, log, models, streams, work
 from workers.store.streams import StreamRow
 from workers.store.work import Claim
 
@@ -34,16 +34,22 @@ def rebuild(
 ) -> Json:  # fmt: skip
     """What was rebuilt. `only_old` leaves rows alone that this release's fold wrote."""
     report: Json = {"streams": 0, "events": 0, "problems": []}
+    folded: dict[str, int] = {}
     total = walking.size(deps, tenant, session)
     for row in walking.rows(deps, tenant, session):
         if row.stream_id.startswith("audit/") or (only_old and _is_current(deps, row)):
             if progress is not None:
                 progress(row.head, total)
             continue
+        folded[row.tenant] = folded.get(row.tenant, 0) + 1
         report["streams"] += 1
         report["events"] += row.head
         if problem := _stream(deps, row, progress, total):
             report["problems"].append({"tenant": row.tenant, "stream": row.stream_id, **problem})
+    for name, count in folded.items():
+        with deps.database.write(name) as unit:
+            about = {"session": session, "streams": count}
+            acts.note(unit, name, deps.clock.now(), acts.OPERATOR, "models.rebuilt", about)
     report["ok"] = not report["problems"]
     return report
 

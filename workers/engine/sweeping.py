@@ -13,12 +13,15 @@ from workers.engine.maintaining import maintain
 from workers.engine.project import project
 from workers.engine.reading import PLACES, related, session_row
 from workers.engine.summarizing import summarize
-from workers.store import EVERY, migrate, work
+from workers.store import EVERY, acts, migrate, streams, work
 
 Json = dict[str, Any]
 
 HANDLERS = {"compile": compile_session, "project": project, "summarize": summarize, "maintenance": maintain}
 """By kind of work. A kind of a newer release is left for it."""
+
+NAMED = 100
+"""Streams that the account of a retry names; it counts all."""
 
 LOOK_AGAIN = 2.0
 """Seconds after which a sweep ends, done or not: what has become urgent meanwhile comes first in the next one."""
@@ -93,15 +96,26 @@ def backlog(deps: Deps, tenant: str, limit: int = 100) -> Json:
     return {**_counted(seen), "streams": shown}
 
 
-def retry(deps: Deps, tenant: str | None, session: str | None = None) -> int:
+def _tenants(deps: Deps) -> list[str]:
+    with deps.database.read(EVERY) as unit:
+        return streams.tenants(unit)
+
+
+def retry(deps: Deps, tenant: str | None, session: str | None = None, by: str = acts.OPERATOR) -> int:
     """Take parked work up again: of all tenants, of one, or of one session and what it writes to; how much it was."""
     chosen: list[int | None] = [None]
     if tenant is not None and session is not None:
         with deps.database.read(tenant) as unit:
             home = session_row(unit, tenant, session)
             chosen = [row.number for place in PLACES if (row := related(unit, home, place)) is not None]
-    with deps.database.write(tenant or EVERY) as unit:
-        freed = [one for stream in chosen for one in work.unpark(unit, tenant, stream)]
+    freed: list[work.Freed] = []
+    for name in [tenant] if tenant is not None else _tenants(deps):
+        with deps.database.write(name) as unit:
+            found = [one for stream in chosen for one in work.unpark(unit, name, stream)]
+            if found:
+                about = {"session": session, "streams": [one.stream for one in found][:NAMED], "count": len(found)}
+                acts.note(unit, name, deps.clock.now(), by, "work.retried", about)
+        freed += found
     for one in freed:
         deps.dispatcher.ring(one.tenant, one.stream, one.kind)
     return len(freed)

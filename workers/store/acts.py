@@ -10,6 +10,9 @@ from domain.canonical import canonical_json, parse_json
 from workers.store.database import Unit
 from workers.store.tables import admin_acts
 
+OPERATOR = "operator"
+"""Whoever works at the command line of the server, or at a server that asks for no key."""
+
 
 def note(unit: Unit, tenant: str, at: int, by: str, act: str, about: Mapping[str, Any]) -> None:
     """Inside the unit that does it, so that neither is there without the other. `by` is a key's id, or `operator`."""
