@@ -22,6 +22,7 @@ from domain.memorising.deciding import Method, numbered
 from domain.memorising.extracting import MOST_HELD, Heeding, Malformed, Proposal, question, read
 from domain.requests import parse_request
 from domain.snapshots import Layout
+from workers import tracing
 from workers.engine import append, contexts, memorising, models, requests
 from workers.engine.contexts import Pins, Reach
 from workers.engine.deps import Deps
@@ -65,7 +66,8 @@ def summarize(deps: Deps, tenant: str, stream: int) -> Outcome:
         claimed = work.claim(unit, tenant, stream, TASK, lease=lease)
     if claimed is None:
         return Outcome.IDLE
-    outcome = under(deps, claimed, _drain)
+    with tracing.span(TASK, tenant=tenant, stream=stream):
+        outcome = under(deps, claimed, _drain)
     deps.signals.progressed()
     if outcome is Outcome.MORE:
         deps.dispatcher.ring(tenant, stream, TASK)
