@@ -262,7 +262,10 @@ class Replays(BaseModel):
 class Change(BaseModel):
     """A what-if."""
 
-    set: dict[str, Any] = Field({}, description="fields of a compile request, dotted: budget, slots.recall.top_k …")
+    set: dict[str, Any] = Field(
+        {},
+        description="fields of a compile request, dotted: budget, slots.recall.top_k …; or summariser: a strategy",
+    )
     schema_: dict[str, Any] = Field({}, alias="schema", description="modes of your own by name, as in modes.toml")
 
 

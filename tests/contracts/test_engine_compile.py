@@ -352,6 +352,24 @@ def test_a_strategy_of_ones_own_shapes_a_prompt_that_replays_without_it(database
     assert engine.replay(tenant, after["id"])["identical"]
 
 
+def test_a_what_if_tries_another_summariser_by_its_name(database: Database, tenant: str) -> None:
+    engine = Engine(Deps(database))
+    engine.append(tenant, "s", [said(f"{turn} is a long story. " * 60) for turn in range(6)])
+    prompt = compiled(engine, tenant, budget=1500)
+    engine.deps.strategies.register("shout", lambda text, budget: text[:20].upper())
+    tried = engine.history.what_if(tenant, prompt["id"], {"summariser": "shout"})
+    assert "3 IS A LONG STORY. 3" in str(tried["would"]["payload"])
+    assert "3 IS A LONG STORY. 3" not in str(prompt["payload"])
+    assert [one["field"] for one in tried["diff"]["request"]] == ["overrides.policy"]
+    without = engine.history.what_if(tenant, prompt["id"], {"summariser": "drop"})["would"]
+    assert "summary" in prompt["report"]["zones"]
+    assert not without["report"]["zones"].get("summary")
+    assert engine.prompts(tenant, "s")["prompts"][0]["version"] == 1, "nothing was stored"
+    for name in ("none_such", 7, ["drop"]):
+        with pytest.raises(InvalidRequest, match=r"summariser: one of fields, .*, drop, shout"):
+            engine.history.what_if(tenant, prompt["id"], {"summariser": name})
+
+
 def test_a_strategy_that_never_ends_costs_itself_only(database: Database, tenant: str) -> None:
     release = threading.Event()
     engine = Engine(Deps(database))

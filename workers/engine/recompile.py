@@ -11,7 +11,7 @@ from typing import Any
 from domain.compiling import compile_prompt
 from domain.errors import InvalidRequest
 from domain.modes import ModeSpec, parse_modes
-from domain.policies import Made
+from domain.policies import TEXT_STRATEGIES, UNIT_STRATEGIES, Made, Rule, Step
 from domain.requests import CompileRequest, parse_request
 from domain.snapshots import Layout, Prompt
 from domain.sources import SourceResult
@@ -22,6 +22,9 @@ from workers.store import snapshots
 from workers.store.snapshots import SnapshotRow
 
 Json = dict[str, Any]
+
+
+SUMMARISER = "summariser"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,12 @@ class Changes:
     request: Mapping[str, Any] = field(default_factory=dict)
     schema: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def summariser(self) -> str | None:
+        """What is to make messages smaller instead of what did: no field of a request."""
+        found: str | None = self.request.get(SUMMARISER)
+        return found
+
     def __bool__(self) -> bool:
         return bool(self.request or self.schema)
 
@@ -55,7 +64,7 @@ def recorded(deps: Deps, tenant: str, row: SnapshotRow, body: Json) -> Again:
 def changed(deps: Deps, tenant: str, row: SnapshotRow, body: Json, changes: Changes) -> Again:
     """A what-if: as it would have been with another request or schema. What begins another view has no parent there."""
     before = parse_request(body["request"])
-    request = with_changes(body["request"], changes.request)
+    request = _summarised(deps, with_changes(body["request"], changes.request), changes.summariser)
     pins = _pins(tenant, body, request)
     modes = {**deps.modes, **(pins.modes or {}), **parse_modes(changes.schema)}
     tokenizer = pins.tokenizer if request.model == before.model else None
@@ -77,6 +86,8 @@ def with_changes(asked: Mapping[str, Any], changes: Mapping[str, Any]) -> Compil
     made: Json = CompileRequest.model_validate(asked).model_dump(mode="json", exclude_none=True)
     for path, value in changes.items():
         steps = path.split(".")
+        if path == SUMMARISER:
+            continue
         if steps[0] not in CompileRequest.model_fields:
             steps = ["overrides", *steps]
         place = made
@@ -86,6 +97,17 @@ def with_changes(asked: Mapping[str, Any], changes: Mapping[str, Any]) -> Compil
                 raise InvalidRequest(f"{path}: {step} is not an object.", path=path)
         place[steps[-1]] = value
     return parse_request(made)
+
+
+def _summarised(deps: Deps, request: CompileRequest, name: str | None) -> CompileRequest:
+    """The request with this strategy as the first for every message that a trim makes smaller."""
+    if name is None:
+        return request
+    known = (*TEXT_STRATEGIES, *UNIT_STRATEGIES, *sorted(deps.strategies.registered()))
+    if name not in known:
+        raise InvalidRequest(f"{SUMMARISER}: one of {', '.join(known)}.", path=SUMMARISER)
+    policy = (Rule(ladder=(Step(use=name),)),)
+    return request.model_copy(update={"overrides": request.overrides.model_copy(update={"policy": policy})})
 
 
 def _pins(tenant: str, body: Json, request: CompileRequest) -> Pins:
