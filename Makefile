@@ -9,8 +9,8 @@ WITH_CELERY := tests/contracts/test_matrix.py tests/contracts/test_failure_modes
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-services test-security test-chaos chaos check check-format check-lint check-mypy \
-        check-pyright check-imports check-migrations fmt lock clean
+.PHONY: help setup demo up test test-services test-security test-browser test-chaos chaos check check-format \
+        check-lint check-mypy check-pyright check-imports check-migrations fmt lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -34,6 +34,9 @@ test-services: .venv/.stamp ## what starts Celery workers, on Redis and RabbitMQ
 
 test-security: .venv/.stamp ## fuzz the API from its own OpenAPI document
 	$(PY) -m pytest -m security -n $(JOBS) tests/security
+
+test-browser: .venv/.stamp ## the console in a real Chromium
+	$(PY) -m pytest -n $(JOBS) --inline-snapshot=disable $(or $(TESTS),tests/browser)
 
 test-chaos: .venv/.stamp ## kill processes and servers at every step, some minutes
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup --inline-snapshot=disable $(or $(TESTS),tests/chaos)

@@ -50,8 +50,9 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" i
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`tests/chaos` runs for minutes and only when it is asked for: `make test-chaos`."""
-    return True if collection_path.name == "chaos" and not any("chaos" in asked for asked in config.args) else None
+    """`tests/chaos` and `tests/browser` run when they are asked for: `make test-chaos`, `make test-browser`."""
+    name = collection_path.name
+    return True if name in ("chaos", "browser") and not any(name in asked for asked in config.args) else None
 
 
 # --- databases --------------------------------------------------------------------------------------------------------

@@ -164,6 +164,7 @@ CHINESE: Mapping[str, str] = {
     "Compiling again…": "重新编译中…",
     "Compare with v{n}": "与 v{n} 比较",
     "What if…": "假设…",
+    "what was left out, and why": "未收录的内容及原因",
     "Left out, or made smaller": "未收录或缩短的内容",
     "left out or smaller": "未收录或缩短",
     "all units and items": "全部单元与条目",

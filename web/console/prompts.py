@@ -48,7 +48,7 @@ def prompt_page(prompt: PromptId, visitor: Visitors, engine: Engines, caller: Ca
     around = _around(engine, caller.tenant, told["session"], told["version"])
     marks = engine.history.labels(caller.tenant, told["session"])["marked"]
     mine = next((one for one in marks if one["prompt"] == told["id"]), None)
-    counts = {name: report["ledger"].get(name, {}) for name in ("included", "summarized", "referenced", "dropped")}
+    counts = {name: report["ledger"][name] for name in ("included", "summarized", "referenced", "dropped")}
     del told["payload"], told["provenance"]
     return page(visitor, "prompt.html", prompt=told, bar=bar, counts=counts, marks=mine, **around)
 
