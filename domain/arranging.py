@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from domain.anchors import Protected, core_rules, few_shot, instruction_text
 from domain.budgets import SlotFill
 from domain.events import Part, TextPart
+from domain.lines import lines as section_lines
 from domain.modes import Mode
 from domain.rendering.neutral import Neutral
 from domain.rows import Instruction
-from domain.slots import SlotItem
 from domain.summaries import SummaryLine
 from domain.text import inline
 from domain.trimming import Arrangement
@@ -57,27 +57,13 @@ def _sections(fills: Sequence[SlotFill], mode: Mode, words: Wording) -> tuple[li
         for place in ("prefix", "tail"):
             here = [item for item in shown if mode.place(fill.slot, volatile=item.volatile) == place]
             if here:
-                lines = _item_lines(here)
+                lines = section_lines(here)
             elif fill.placeholder and place == mode.placeholder_place(fill.slot):
                 lines = [(f"- {words.none}", ())]
             else:
                 continue
             places[place].append([(words.title(fill.slot), ()), *lines])
     return places["prefix"], places["tail"]
-
-
-def _item_lines(items: Sequence[SlotItem]) -> list[Line]:
-    lines: list[Line] = []
-    heading, before = "", ""
-    for item in items:
-        if item.heading != heading:
-            lines.append((item.heading, ()))
-        if item.follows and item.follows == before:
-            lines[-1] = (f"{lines[-1][0]} {item.text}", lines[-1][1])
-        else:
-            lines.append((f"- {item.lead}{item.text}", item.events))
-        heading, before = item.heading, item.key
-    return lines
 
 
 def _reference(heading: str, lines: Iterable[Line], zone: str) -> Neutral:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from domain.lines import Page
 from domain.modes import SLOTS, STABLE, Mode, SlotSpec
 from domain.requests import CompileRequest, Place, SlotName
 from domain.rows import SessionInfo
@@ -98,16 +99,13 @@ def _fill(spec: SlotSpec, offers: Sequence[SlotItem], facts: Facts, count: Calla
     taken: dict[str, int] = {}
     longest = spec.token_budget * LONGEST_ITEM
     spent, full = 0.0, False
-    opened = {""}
+    page = Page(count)
     for offer in offers:
         item, cut = _no_longer_than(offer, int(longest), count)
-        tokens = item_tokens(item, count)
         reason = refusal(item, spec, facts, taken.get(item.ranked, 0))
-        heading = 0 if reason or item.heading in opened else count(f"{item.heading}\n")
-        tokens += heading
-        charge = 0.0 if item.protected else longest + heading if cut else tokens
+        tokens = page.grown(item) if item.heading and not reason else item_tokens(item, count)
+        charge = 0.0 if item.protected else max(longest, tokens) if cut else tokens
         if reason is None:
-            opened.add(item.heading)
             taken[item.ranked] = taken.get(item.ranked, 0) + 1
             full = full or (not item.protected and (not item.text or spent + charge > spec.token_budget))
             reason = "slot_budget" if full and not item.protected else None
