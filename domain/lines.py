@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from domain.slots import SlotItem
 
-
 GOES_ON = "  "
 """Begins a line by whoever spoke in the line before: what stands in it can pass itself off as nobody else's."""
 

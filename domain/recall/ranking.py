@@ -31,9 +31,13 @@ REACH, FADING = 8, 0.8
 FEEDBACK, ADDED, ADDED_WEIGHT = 5, 10, 0.3
 """The best messages lend the query their most telling terms: how many of each, and at what weight."""
 
-BRIEF = 0.3
-"""How much a shorter passage is preferred: a list of five short answers beats one long one."""
-_BASE_WIDTH = 80
+BRIEF, SHORT = 0.3, 160
+"""How much a shorter passage is preferred, down to a width at which all are short: a list of five short answers beats
+one long one, but a short turn of a chat is no better than its neighbour for saying less."""
+
+LIKENESS, LIKE_AROUND = 0.7, 0.5
+"""What a likeness in meaning weighs beside the words, and that of the messages next to it beside its own."""
+
 BITS = (1 << 17) - 1
 
 WEAK = 0.35
@@ -53,30 +57,52 @@ def query_terms(query: str) -> dict[str, float]:
     return dict.fromkeys(terms(query), 1.0)
 
 
-def ranked(index: Index, query: str, boost: Floats | None = None) -> list[Hit]:
-    """All passages with any relevance, best first; equals in the order of the log, newest first. `boost` multiplies
-    the relevance of messages."""
-    wanted = {hashed(term): weight for term, weight in query_terms(query).items()}
-    if not wanted or not index.messages:
+def ranked(index: Index, query: str, likeness: Floats | None = None, boost: Floats | None = None) -> list[Hit]:
+    """All passages with any relevance, best first; equals in the order of the log, newest first. `likeness` tells for
+    each passage how alike it is to the query in meaning, 0..1 and 0 where nobody knows; `boost` multiplies the
+    relevance of messages."""
+    if not index.messages:
         return []
-    scan = _Scan(index)
     role = np.where(index.said_by_user, 1.0, OTHERS)
+    fused = _by_words(index, query, role)
+    if likeness is not None:
+        fused = (fused + LIKENESS * _by_meaning(index, likeness)) / (1 + LIKENESS)
+    fused *= role[index.of_message] * ((np.maximum(index.widths, SHORT) + SHORT) / (2 * SHORT)) ** -BRIEF
+    if boost is not None:
+        fused *= boost[index.of_message]
+    return _best_first(index, np.minimum(fused, 1.0))
+
+
+def _by_meaning(index: Index, likeness: Floats) -> Floats:
+    """Shares of the best likeness; what stands next to it is meant as well."""
+    best = float(likeness.max(initial=0.0))
+    if best <= 0:
+        return np.zeros_like(likeness)
+    shares = np.maximum(likeness, 0.0) / best
+    of_message = np.zeros(index.messages)
+    np.maximum.at(of_message, index.of_message, shares)
+    beside = np.zeros_like(of_message)
+    beside[1:] += of_message[:-1]
+    beside[:-1] += of_message[1:]
+    return (shares + LIKE_AROUND * beside[index.of_message] / 2) / (1 + LIKE_AROUND)
+
+
+def _by_words(index: Index, query: str, role: Floats) -> Floats:
+    """Relevance by the words of passages, of their messages and of what was said around these; 0..1."""
+    wanted = {hashed(term): weight for term, weight in query_terms(query).items()}
+    scan = _Scan(index)
     by_message, ideal = scan.messages(wanted)
     if not by_message.any():
-        return []
+        return np.zeros(len(index.of_message))
     wanted = {**_feedback(index, scan, by_message * role, wanted), **wanted}
     by_message, _ = scan.messages(wanted)
     by_passage, ideal_passage = scan.passages(wanted)
     around = _around(by_message * role)
-    fused = (
+    return (
         _share(by_passage, ideal_passage)
         + MESSAGE * _share(by_message, ideal)[index.of_message]
         + AROUND * _share(around, 0.0)[index.of_message]
     ) / (1 + MESSAGE + AROUND)
-    fused *= role[index.of_message] * ((index.widths + _BASE_WIDTH) / _BASE_WIDTH) ** -BRIEF
-    if boost is not None:
-        fused *= boost[index.of_message]
-    return _best_first(index, np.minimum(fused, 1.0))
 
 
 def _best_first(index: Index, fused: Floats) -> list[Hit]:

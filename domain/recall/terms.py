@@ -1,7 +1,7 @@
 """The terms of a text: what a query and a message must share for the one to find the other.
 
 English words without the commonest, stemmed; identifiers, paths and numbers whole and in their parts; Chinese, Japanese
-and Korean runs as pairs of characters, so that no dictionary decides what a word is.
+and Korean runs as pairs of characters, so that no dictionary decides what a word is; numbers with what they count.
 """
 
 import re
@@ -13,7 +13,8 @@ import snowballstemmer
 _WORD = re.compile(r"[^\W_]+(?:[_./:#@'’+-]+[^\W_]+)*")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 _PART = re.compile(r"[^\W\d_]+|\d+")
-_PARTICLES = frozenset("的了吗呢吧啊么")
+_NUMBERED = re.compile("[0-9]+[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_PARTICLES = frozenset("的了吗呢吧啊么是很也")
 _STOP_WORDS = """
 a about above after again all also am an and any are as at be because been before being below between both but by can
 could did do does doing down during each few for from further had has have having he her here hers him his how i if in
@@ -39,6 +40,7 @@ def _terms(text: str) -> Iterator[str]:
     if not text.isascii():
         for run in _CJK.findall(text):
             yield from _pairs(run)
+        yield from _NUMBERED.findall(text)
         text = _CJK.sub(" ", text)
     for word in _WORD.findall(text.lower()):
         yield from _of_word(word)
