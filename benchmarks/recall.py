@@ -22,6 +22,7 @@ from benchmarks.recalling.datasets import DATASETS, Conversation, Question
 from benchmarks.recalling.methods import BASELINES, Method, Ordered, Promptctx
 from domain.recall.passages import passages
 from domain.text import inline
+from workers.embeddings import Embedder, Local, is_installed
 from workers.tokens import Tokens
 
 Json = dict[str, Any]
@@ -70,7 +71,13 @@ class Tally:
         }
 
 
-def measure(conversations: Iterable[Conversation], budgets: Sequence[int], column: str, progress: bool) -> Json:
+def measure(
+    conversations: Iterable[Conversation],
+    budgets: Sequence[int],
+    column: str,
+    progress: bool,
+    embedder: Embedder | None,
+) -> Json:
     tallies: dict[str, dict[int, Tally]] = defaultdict(lambda: defaultdict(Tally))
     times: list[float] = []
     fills: dict[int, list[float]] = defaultdict(list)
@@ -78,7 +85,7 @@ def measure(conversations: Iterable[Conversation], budgets: Sequence[int], colum
     for conversation in conversations:
         questions, messages = questions + len(conversation.questions), messages + len(conversation.turns)
         with tempfile.TemporaryDirectory() as folder:
-            ours = Promptctx(conversation, Path(folder))
+            ours = Promptctx(conversation, Path(folder), embedder)
             methods: dict[str, Method] = {"promptctx": ours}
             methods |= {name: Ordered(conversation, _count, rank) for name, rank in BASELINES.items()}
             texts = {turn.id: turn.text for turn in conversation.turns}
@@ -124,13 +131,15 @@ def main() -> None:
     parser.add_argument("--dataset", required=True, choices=sorted(DATASETS))
     parser.add_argument("--path", required=True, type=Path, help="a file or folder of the data set")
     parser.add_argument("--budgets", default="1000,2000,4000,8000", help="tokens, with commas")
+    parser.add_argument("--embeddings", choices=["local", "none"], default="local" if is_installed() else "none")
     parser.add_argument("--json", action="store_true", help="print JSON alone")
     given = parser.parse_args()
     if not given.path.exists():
         parser.error(f"{given.path} is not there; name the folder or file of the data set.")
     budgets = [int(one) for one in given.budgets.split(",")]
     column = "passage" if given.dataset == "beam" else "all"
-    found = measure(DATASETS[given.dataset](given.path), budgets, column, not given.json)
+    embedder = Local() if given.embeddings == "local" else None
+    found = measure(DATASETS[given.dataset](given.path), budgets, column, not given.json, embedder)
     if given.json:
         print(json.dumps(found, ensure_ascii=False))
         return

@@ -11,7 +11,9 @@ from workers import tracing
 from workers.clock import Clock, SystemClock
 from workers.dispatch import Bell, Dispatcher, Inline, Ring, Threads
 from workers.dumps import Dumps
+from workers.embeddings import EmbeddingEndpoint, Local, is_installed
 from workers.engine import Deps, Engine
+from workers.engine.meanings import Meanings
 from workers.llm import Endpoint, Model, Prompt, load_prompt
 from workers.settings import Settings, config_file
 from workers.store import Database
@@ -37,6 +39,7 @@ def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Cl
         lifetimes={**LIFETIMES, **settings.memory_lifetimes},
         dumps=Dumps(settings.dump_dir, settings.dump_sessions),
         model=model(settings),
+        meanings=meanings(settings),
         prompts=prompts(settings),
     )
     chosen.start(deps)
@@ -55,6 +58,21 @@ def prompts(settings: Settings) -> dict[str, Prompt]:
     """What a model is told to do, by what it is asked for."""
     tasks = ("summarize", "extract") if settings.llm_extract else ("summarize",)
     return {name: load_prompt(name, settings.llm_prompts) for name in tasks}
+
+
+def meanings(settings: Settings) -> Meanings | None:
+    """What recall finds by meaning with; None leaves it to words."""
+    if settings.embeddings == "none" or (settings.embeddings == "local" and not is_installed()):
+        return None
+    if settings.embeddings == "local":
+        return Meanings(Local())
+    if not settings.embeddings_model:
+        raise InvalidRequest(
+            "PROMPTCTX_EMBEDDINGS names an endpoint: set PROMPTCTX_EMBEDDINGS_MODEL to the model to ask there.",
+            setting="embeddings_model",
+        )
+    key = settings.embeddings_api_key.get_secret_value() if settings.embeddings_api_key else None
+    return Meanings(EmbeddingEndpoint(settings.embeddings, settings.embeddings_model, key))
 
 
 def sealing(settings: Settings) -> Sealing:

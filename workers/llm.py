@@ -80,19 +80,21 @@ class Endpoint:
     def answer(self, task: str, text: str, limit: int) -> Answer:
         messages = [{"role": "system", "content": task}, {"role": "user", "content": text}]
         body = {"model": self.name, "messages": messages, "max_tokens": limit, "temperature": 0}
-        return _answer(self._post(body))
+        return _answer(post(self._client, self._url, body, self.seconds))
 
-    def _post(self, body: Mapping[str, Any]) -> bytes:
-        until = time.monotonic() + self.seconds
-        try:
-            with self._client.stream("POST", self._url, json=body, timeout=self.seconds) as response:
-                if response.status_code != 200:
-                    raise ModelFailed(f"status {response.status_code}")
-                return _read(response, until, self.seconds)
-        except httpx2.TimeoutException:
-            raise ModelFailed(f"no answer within {self.seconds:g} s") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            raise ModelFailed(f"not reached: {type(error).__name__}") from None
+
+def post(client: httpx2.Client, url: str, body: Mapping[str, Any], seconds: float) -> bytes:
+    """What an endpoint answers within a deadline. Raises ModelFailed."""
+    until = time.monotonic() + seconds
+    try:
+        with client.stream("POST", url, json=body, timeout=seconds) as response:
+            if response.status_code != 200:
+                raise ModelFailed(f"status {response.status_code}")
+            return _read(response, until, seconds)
+    except httpx2.TimeoutException:
+        raise ModelFailed(f"no answer within {seconds:g} s") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        raise ModelFailed(f"not reached: {type(error).__name__}") from None
 
 
 def _read(response: httpx2.Response, until: float, seconds: float) -> bytes:

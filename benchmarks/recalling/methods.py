@@ -5,18 +5,20 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from benchmarks.driving import TENANT
 from benchmarks.recalling.datasets import Conversation, Turn
 from domain.recall.terms import terms
+from workers.embeddings import Embedder
 from workers.engine import Deps, Engine
+from workers.engine.meanings import Meanings
 from workers.store import Database, migrate
 
 ASKING = "What do you remember?"
 """Stands for the question, which goes into the request, so that no question is a memory when the next one is asked."""
 
-FRAME = 40
+FRAME = 20
 """Tokens of a budget that go to the lines around what is recalled."""
 
 Count = Callable[[str], int]
@@ -33,10 +35,11 @@ class Promptctx:
 
     name = "promptctx"
 
-    def __init__(self, conversation: Conversation, folder: Path) -> None:
+    def __init__(self, conversation: Conversation, folder: Path, embedder: Embedder | None) -> None:
         url = f"sqlite:///{folder}/recall.db"
         migrate.upgrade(url)
-        self.engine = Engine(Deps(Database(url)))
+        self._meanings = Meanings(embedder) if embedder else None
+        self.engine = Engine(Deps(Database(url), meanings=self._meanings))
         self.times: list[float] = []
         self._started = {"kind": "session.started", "payload": {"subject": "user", "locale": conversation.locale}}
         for number, turns in enumerate(conversation.sessions):
@@ -47,6 +50,10 @@ class Promptctx:
         )  # fmt: skip
         while self.engine.sweep():
             pass
+        if self._meanings:
+            self._ask(ASKING, 1000)  # what is asked for first is indexed, and only then looked at
+            self._meanings.settle(3600)
+            self.times.clear()
 
     def _import(self, session: str, turns: Sequence[Turn]) -> None:
         events = [self._started, *map(_event, turns)]
@@ -55,10 +62,14 @@ class Promptctx:
 
     def shown(self, question: str, budget: int) -> str:
         """All that the model would see besides the question itself and the fixed text."""
+        messages = self._ask(question, budget)["messages"]
+        return "\n".join(text for message in messages for text in _texts(message["content"]) if text != ASKING)
+
+    def _ask(self, question: str, budget: int) -> Any:
         request = {
             "mode": "rag", "query": question, "budget": budget + 20_000,
             "overrides": {
-                "global_slot_budget": budget - FRAME, "lending": False,
+                "global_slot_budget": budget, "lending": False,
                 "slots": {"recall": {"token_budget": budget - FRAME, "top_k": 0, "min_score": 0.0}},
             },
         }  # fmt: skip
@@ -67,9 +78,7 @@ class Promptctx:
         if job["status"] in ("queued", "running"):
             job = self.engine.run_job(TENANT, job["id"])
         self.times.append(perf_counter() - begun)
-        payload = self.engine.prompt(TENANT, job["prompt"])["payload"]
-        texts = [text for message in payload["messages"] for text in _texts(message["content"]) if text != ASKING]
-        return "\n".join(texts)
+        return self.engine.prompt(TENANT, job["prompt"])["payload"]
 
 
 def _texts(content: object) -> list[str]:

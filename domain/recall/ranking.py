@@ -59,8 +59,8 @@ def query_terms(query: str) -> dict[str, float]:
 
 def ranked(index: Index, query: str, likeness: Floats | None = None, boost: Floats | None = None) -> list[Hit]:
     """All passages with any relevance, best first; equals in the order of the log, newest first. `likeness` tells for
-    each passage how alike it is to the query in meaning, 0..1 and 0 where nobody knows; `boost` multiplies the
-    relevance of messages."""
+    each passage how alike it is to the query in meaning, from 0 where nobody knows to 1 where it surely is; `boost`
+    multiplies the relevance of messages."""
     if not index.messages:
         return []
     role = np.where(index.said_by_user, 1.0, OTHERS)
@@ -74,11 +74,8 @@ def ranked(index: Index, query: str, likeness: Floats | None = None, boost: Floa
 
 
 def _by_meaning(index: Index, likeness: Floats) -> Floats:
-    """Shares of the best likeness; what stands next to it is meant as well."""
-    best = float(likeness.max(initial=0.0))
-    if best <= 0:
-        return np.zeros_like(likeness)
-    shares = np.maximum(likeness, 0.0) / best
+    """Shares of the best likeness, or of what one worth the name would be; what stands next to it is meant as well."""
+    shares = np.maximum(likeness, 0.0) / max(1.0, float(likeness.max(initial=0.0)))
     of_message = np.zeros(index.messages)
     np.maximum.at(of_message, index.of_message, shares)
     beside = np.zeros_like(of_message)

@@ -8,6 +8,7 @@ from domain.memorising.caring import LIFETIMES
 from domain.modes import BUILTIN_MODES, ModeSpec
 from workers.clock import Clock, SystemClock
 from workers.dumps import Dumps
+from workers.engine.meanings import Meanings
 from workers.engine.shelves import Shelves
 from workers.engine.signals import Signals
 from workers.engine.states import FoldCache, StateCache
@@ -51,6 +52,7 @@ class Deps:
     states: StateCache = field(default_factory=StateCache)
     folds: FoldCache = field(default_factory=FoldCache)
     shelves: Shelves = field(default_factory=Shelves)
+    meanings: Meanings | None = None
     modes: Mapping[str, ModeSpec] = field(default_factory=lambda: BUILTIN_MODES)
     lease: int = LEASE
     payload_limit: int = 1024 * 1024

@@ -5,11 +5,13 @@ What was found is recorded with the snapshot like the answer of any source, so a
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from domain.modes import SlotSpec
 from domain.recall import index as indexing
 from domain.recall.index import Source
 from domain.recall.passages import passages, width
-from domain.recall.ranking import Hit, ranked
+from domain.recall.ranking import Floats, Hit, ranked
 from domain.recall.scoring import score
 from domain.snapshots import Layout
 from domain.sources import SourceItem, SourceResult
@@ -27,8 +29,8 @@ MOST_SESSIONS = 200
 """Sessions of a subject that are looked through, the newest of them."""
 
 AT_ONCE = 2_000
-WIDTHS_PER_TOKEN = 5
-"""How much is recorded for each token that may be shown: a little more than fits."""
+WIDTHS_PER_TOKEN, LEAD = 5, 3
+"""What a token holds at most, and the tokens that a line takes beside its text: a little more is recorded than fits."""
 
 LEAST = 8
 
@@ -68,15 +70,15 @@ class _Search:
         shelves = [self._extended(shelf) for shelf in self._shelves()]
         index = self._deps.shelves.joined(self._pins.tenant, shelves)
         starts = list(_starts(shelves))
-        room = max(spec.token_budget, self._loaded.plan.mode.global_slot_budget) * WIDTHS_PER_TOKEN
+        room = max(spec.token_budget, self._loaded.plan.mode.global_slot_budget)
         taken = 0
-        for hit in ranked(index, self._loaded.context.query):
+        for hit in ranked(index, self._loaded.context.query, self._likeness(shelves)):
             if room <= 0 or (spec.top_k and taken >= spec.top_k + LEAST):
                 return
             shelf, first_message, first_passage = next(one for one in reversed(starts) if one[1] <= hit.message)
             item = self._item(shelf, hit, hit.message - first_message, first_passage)
             if item is not None:
-                taken, room = taken + 1, room - width(item.text) - 40
+                taken, room = taken + 1, room - width(item.text) // WIDTHS_PER_TOKEN - LEAD
                 yield item
 
     def _shelves(self) -> Iterator[Shelf]:
@@ -95,13 +97,26 @@ class _Search:
     def _extended(self, shelf: Shelf) -> Shelf:
         tenant, index = self._pins.tenant, shelf.index
         while found := recall.after(self._unit, tenant, shelf.stream, shelf.generation, index.last, AT_ONCE):
+            known = len(index.of_message)
             index = indexing.extended(
                 index, [Source(one.seq, one.role, one.speaker, one.text, one.at) for one in found]
             )
+            if self._deps.meanings is not None:
+                parts = [part for one in found for part in passages(one.text)]
+                self._deps.meanings.want(shelf.vectors, known, parts)
         if index is not shelf.index:
-            shelf = Shelf(shelf.stream, shelf.generation, index)
+            shelf = Shelf(shelf.stream, shelf.generation, index, shelf.vectors)
             self._deps.shelves.put(tenant, shelf)
         return shelf
+
+    def _likeness(self, shelves: Sequence[Shelf]) -> Floats | None:
+        """How alike each passage is to the query in meaning; None where nothing can tell."""
+        meanings = self._deps.meanings
+        vector = meanings.query(self._loaded.context.query) if meanings else None
+        if meanings is None or vector is None or not shelves:
+            return None
+        cosines = [shelf.vectors.cosines(vector, len(shelf.index.of_message)) for shelf in shelves]
+        return meanings.alike(np.concatenate(cosines))
 
     def _item(self, shelf: Shelf, hit: Hit, message: int, first_passage: int) -> SourceItem | None:
         seq = int(shelf.index.seqs[message])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from domain.recall import index as indexing
 from domain.recall.index import EMPTY, Index
+from workers.engine.meanings import Vectors
 from workers.store.kept import Kept
 
 KEPT = 4096
@@ -18,6 +19,11 @@ class Shelf:
     stream: int
     generation: int
     index: Index
+    vectors: Vectors
+
+
+def _empty(stream: int, generation: int) -> Shelf:
+    return Shelf(stream, generation, EMPTY, Vectors())
 
 
 class Shelves:
@@ -29,7 +35,7 @@ class Shelves:
 
     def get(self, tenant: str, stream: int, generation: int) -> Shelf:
         found = self._shelves.get((tenant, stream))
-        return found if found is not None and found.generation == generation else Shelf(stream, generation, EMPTY)
+        return found if found is not None and found.generation == generation else _empty(stream, generation)
 
     def put(self, tenant: str, shelf: Shelf) -> None:
         self._shelves.put((tenant, shelf.stream), shelf)
