@@ -132,8 +132,8 @@ class Settings(BaseSettings):
     llm_extract: bool = True
     # A folder with prompts of one's own, under the names of those in workers/prompts.
     llm_prompts: Path | None = None
-    # What recall finds by meaning is found with: `local` (a small model in numpy), `none`, or the base URL of an endpoint
-    # that speaks OpenAI's embeddings, with its model and key.
+    # What recall finds by meaning with: `local` (a small model in numpy), `none`, or the base URL of an endpoint that
+    # speaks OpenAI's embeddings, with its model and key.
     embeddings: str = Field("local", pattern=r"^(local|none|https?://\S+)$")
     embeddings_model: str | None = None
     embeddings_api_key: SecretStr | None = None

@@ -1,5 +1,5 @@
-"""What passages mean, as vectors kept beside the index of their session. They are made behind, by a thread of their own,
-so that no prompt waits for them: until they are there, words alone decide."""
+"""What passages mean, as vectors kept beside the index of their session. They are made behind, by a thread of their
+own, so that no prompt waits for them: until they are there, words alone decide."""
 
 import threading
 from collections import deque
