@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from domain.choosing import choose_fragments
 from domain.extracts import Fragment, Note, leaves, lines_of, parsed
 from domain.fields import declared
-from domain.summaries import choose_fragments
 from domain.text import shorten
 
 STRUCTURAL = 0.5

@@ -69,7 +69,8 @@ _TROUBLE = ("error", "exception", "fail", "denied", "not found", "traceback", "�
 class Fragment(NamedTuple):
     """One piece of a note, as it stands in its message: `values` are the identifiers and leaf values it carries,
     `rarities` what each is worth by its looks, `weight` what else it is worth, `cost` about what tokens it takes, and
-    `most` the most that it may be worth for each of them."""
+    `most` the most that it may be worth for each of them. A leaf of JSON has its `key`, and `named` of its tokens are
+    saved behind another of that key, which is said once for both."""
 
     text: str
     values: tuple[str, ...]
@@ -77,12 +78,16 @@ class Fragment(NamedTuple):
     weight: float
     cost: float
     most: float
+    key: str = ""
+    named: float = 0.0
 
     @classmethod
-    def of(cls, text: str, values: tuple[str, ...] = (), weight: float = 0.0) -> "Fragment":
-        cost = 2 + (len(text) / 3.2 if text.isascii() else len(text) / 1.5)
+    def of(cls, text: str, values: tuple[str, ...] = (), weight: float = 0.0, key: str = "") -> "Fragment":
+        size = 3.2 if text.isascii() else 1.5
+        cost, named = 2 + len(text) / size, len(key) / size
         rarities = tuple([_rarity(value) for value in values])
-        return cls(text, values, rarities, weight, cost, (sum(rarities) + USED * len(values) + weight) / cost)
+        most = (sum(rarities) + USED * len(values) + weight) / (cost - named)
+        return cls(text, values, rarities, weight, cost, most, key, named)
 
 
 USED = 1.0
@@ -92,6 +97,7 @@ Fragments = tuple[Fragment, ...]
 
 
 _OPAQUE = re.compile(r"(?=.*[A-Za-z_])(?=.*[0-9_/])")
+_CODED = re.compile(r"[0-9/.]")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}:\d{2}")
 _NUMBER = re.compile(r"[-+$€¥]?[\d.,:%-]+")
 
@@ -103,7 +109,9 @@ def _rarity(value: str) -> float:
         return 1.0
     if _NUMBER.fullmatch(value):
         return 0.4
-    return 1.5 if _OPAQUE.match(value) else 0.6
+    if " " in value or not _OPAQUE.match(value):
+        return 0.6
+    return 1.5 if _CODED.search(value) else 0.8
 
 
 class Note(NamedTuple):
@@ -206,7 +214,8 @@ def _arguments(text: str) -> Read:
 def _argument(leaf: Fragment) -> Iterator[Fragment]:
     """What a call was about stands in its short arguments and where a long one begins, not in the text it writes."""
     for place, piece in enumerate(_split(leaf)):
-        yield Fragment.of(piece.text, piece.values, piece.weight + ARGUMENT_WEIGHT) if place == 0 else piece
+        worth = piece.weight + ARGUMENT_WEIGHT
+        yield Fragment.of(piece.text, piece.values, worth, piece.key) if place == 0 else piece
 
 
 @remembered(REMEMBERED)
@@ -256,9 +265,9 @@ def _plain(value: Any) -> str:
 def _leaf(key: str, values: list[str]) -> Fragment:
     text = ", ".join(values)
     if _STAMP.search(key):
-        return Fragment.of(f"{key}: {text}")
+        return Fragment.of(f"{key}: {text}", key=key)
     carried = tuple(value for value in values if 4 <= len(value) <= 80) or identifiers(text)
-    return Fragment.of(f"{key}: {text}" if key else text, carried)
+    return Fragment.of(f"{key}: {text}" if key else text, carried, key=key)
 
 
 def _split(leaf: Fragment) -> Iterator[Fragment]:

@@ -46,7 +46,7 @@ def _smaller(message: Neutral, text: str, limit: int, reading: Reading, count: C
     def marker(tokens: int) -> str:
         return words.left_out_of(tokens, reference_id(message))
 
-    if message.role != "tool":
+    if message.role == "user":
         return shorten(text, limit, count.text, marker)
     return condense(text, limit, count.text, marker, reading.fields.get(message.tool or "", ()))
 

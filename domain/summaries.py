@@ -5,7 +5,7 @@ Room is spent where it tells most: on values that stand nowhere else in the prom
 newer ones and ones that calls used before others.
 """
 
-import heapq
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,14 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
-from domain.extracts import REMEMBERED, USED, Fragment, Note, Reading, identifiers, notes, wish_weight
+from domain.choosing import Place, Source, chosen
+from domain.extracts import REMEMBERED, Fragment, Note, Reading, identifiers, notes, wish_weight
 from domain.remembering import remembered
 from domain.rendering.neutral import arguments_of, text_of
 from domain.rows import StoredSummary
 from domain.text import inline
 from domain.windows import Unit
 from domain.written import StandIn, stand_ins
-
-HALF_LIFE = 100
-"""Units after which a value is worth half as much."""
 
 MARGIN = 1.15
 """How much more than its room is chosen at first: costs are estimates, and the worst are given back."""
@@ -32,17 +30,11 @@ SLACK = 32
 
 ENDINGS = frozenset(";,.:!?{；，。：！？")
 
-LINE_COST = 4
-"""Tokens that opening a line costs, about."""
+NEAR = 60
+"""Characters behind a key in which its name still says what a value is."""
 
 TRIES = 5
 """How often lines are counted until as many fragments are found as fit."""
-
-LOOKED_AT = -1
-"""The rank of a fragment that waits with what it really is worth."""
-
-MISFITS = 32
-"""Fragments that find no room before the room counts as full."""
 
 
 WRITTEN = "written"
@@ -82,10 +74,17 @@ def _text(found: Iterable[Note]) -> str:
 
 
 def _joined(fragments: Iterable[Fragment]) -> str:
-    """In one line, apart; what ends with a mark of its own needs no other."""
-    text = ""
+    """In one line, apart; what ends with a mark of its own needs no other, and a key is said once for the values that
+    stand near it."""
+    text, key, reach = "", "", 0
     for one in fragments:
+        value = one.text[len(one.key) + 2 :] if one.key else ""
+        if value and one.key == key and reach + len(value) <= NEAR:
+            text += f", {value}"
+            reach += len(value) + 2
+            continue
         text += f"{' ' if text[-1] in ENDINGS else '; '}{one.text}" if text else one.text
+        key, reach = one.key, len(value)
     return text
 
 
@@ -93,7 +92,8 @@ def _joined(fragments: Iterable[Fragment]) -> str:
 def _reread(text: str, role: str) -> Fragment:
     _, _, value = text.rpartition(": ")
     values = identifiers(text) or ((value,) if 4 <= len(value) <= 80 else ())
-    return Fragment.of(text, values, wish_weight(text) if role == "user" else 0.0)
+    key = _KEY.match(text) if role in ("tool", "call") else None
+    return Fragment.of(text, values, wish_weight(text) if role == "user" else 0.0, key[1] if key else "")
 
 
 @lru_cache(maxsize=16_384)
@@ -102,24 +102,16 @@ def _settled(text: str, role: str) -> Fragment:
     return _reread(inline(text), role)
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    unit: int
-    events: tuple[str, ...]
-    notes: tuple[Note, ...]
-    given: int
+_KEY = re.compile(r"([A-Za-z_][\w-]{1,40}): (?=\S)")
 
 
-Place = tuple[int, int, int]
-
-
-def _carried(line: SummaryLine) -> _Source:
+def _carried(line: SummaryLine) -> Source:
     """What the parent left of a unit. A written text is no source: it stands anew, or goes."""
     notes = tuple(note for note in line.notes if note.role != WRITTEN)
-    return _Source(line.unit, line.derived_from, notes, line.given)
+    return Source(line.unit, line.derived_from, notes, line.given)
 
 
-def _stood_for(source: _Source, standing: StandIn) -> SummaryLine:
+def _stood_for(source: Source, standing: StandIn) -> SummaryLine:
     """The line of a unit that a written text stands for: the newest of them bears the text."""
     if source.unit != max(standing.units):
         return SummaryLine(source.unit, source.events, (), 0, source.given)
@@ -139,7 +131,7 @@ class Extractor:
         self._written = written
         self.reading = reading
         self._whole = {unit.seq: unit for unit in units}
-        self._read: dict[int, _Source] = {}
+        self._read: dict[int, Source] = {}
         self._values: dict[tuple[int, int], frozenset[str]] = {}
         self._kept = list(kept)
 
@@ -155,7 +147,7 @@ class Extractor:
         room -= sum(one.tokens for one in standing)
         told.update(value for one in standing for value in identifiers(one.text))
         left = [one for one in sources if one.unit not in covered]
-        picked = _choose(left, told, room * MARGIN + SLACK)
+        picked = chosen(left, told, room * MARGIN + SLACK)
         lines = _Lines(left, count)
         lines.fit(picked, room)
         written = [_stood_for(one, covered[one.unit]) for one in sources if one.unit in covered]
@@ -166,18 +158,18 @@ class Extractor:
         sources = self._sources((*gone, newest))
         last = len(sources) - 1
         total = sum(one.cost for note in sources[last].notes for one in note.fragments)
-        picked = _choose(sources, self._told(()), room)
+        picked = chosen(sources, self._told(()), room)
         held = sum(sources[last].notes[which].fragments[place].cost for at, which, place in picked if at == last)
         return held / total if total else 1.0
 
-    def _sources(self, units: Sequence[Unit]) -> list[_Source]:
+    def _sources(self, units: Sequence[Unit]) -> list[Source]:
         return [*self._carried, *map(self._source, units)]
 
-    def _source(self, unit: Unit) -> _Source:
+    def _source(self, unit: Unit) -> Source:
         found = self._read.get(unit.seq)
         if found is None:
             unit = self._whole.get(unit.seq, unit)
-            found = _Source(unit.seq, unit.events, tuple(notes(unit, self.reading)), unit.given)
+            found = Source(unit.seq, unit.events, tuple(notes(unit, self.reading)), unit.given)
             self._read[unit.seq] = found
         return found
 
@@ -194,7 +186,7 @@ class Extractor:
 class _Lines:
     """The lines that chosen fragments make, with their exact tokens, as fragments come and go."""
 
-    def __init__(self, sources: Sequence[_Source], count: Callable[[str], int]) -> None:
+    def __init__(self, sources: Sequence[Source], count: Callable[[str], int]) -> None:
         self._sources = sources
         self._count = count
         self._chosen: dict[int, set[tuple[int, int]]] = {}
@@ -252,77 +244,6 @@ class _Lines:
                 lead = f"{note.tool} {note.lead}" if note.tool and not told else note.lead
                 kept.append(Note.of(lead, [_settled(text, note.role) for text in texts], note.close, note.role))
         return kept
-
-
-def choose_fragments(note: Note, room: float) -> frozenset[int]:
-    """The places of the fragments of one note that tell most in about `room` tokens."""
-    picked = _choose([_Source(0, (), (note,), 0)], set(), room)
-    return frozenset(place for _, _, place in picked)
-
-
-def _choose(sources: Sequence[_Source], told: set[str], room: float) -> list[Place]:
-    """Fragments to keep, the one worth most per token first, each value once.
-
-    Of each note the fragment that may be worth most waits with the most that it may be worth; once it is the first of
-    all, it is looked at and waits with what it really is worth, and the next of its note waits beside it.
-    """
-    used, newest = _used(sources), len(sources)
-    ages = [0.5 ** ((newest - at) / HALF_LIFE) for at in range(newest)]
-    waiting = [
-        (-note.fragments[note.order[0]].most * _age(note, ages[at]), -at, which, note.order[0], 0)
-        for at, source in enumerate(sources)
-        for which, note in enumerate(source.notes)
-        if note.order
-    ]
-    heapq.heapify(waiting)
-    told, picked, opened, misfits = set(told), list[Place](), set[tuple[int, int]](), 0
-    while waiting and misfits < MISFITS:
-        before, back, which, place, rank = waiting[0]
-        note = sources[-back].notes[which]
-        fragment, age = note.fragments[place], _age(note, ages[-back])
-        worth = _worth(fragment, told, used) * age / fragment.cost
-        if rank >= 0 and rank + 1 < len(note.order):
-            following = note.order[rank + 1]
-            heapq.heapreplace(waiting, (-note.fragments[following].most * age, back, which, following, rank + 1))
-        else:
-            heapq.heappop(waiting)
-        if not worth:
-            continue
-        if waiting and worth < -waiting[0][0] and worth < -before:
-            heapq.heappush(waiting, (-worth, back, which, place, LOOKED_AT))
-            continue
-        price = fragment.cost + (0 if (-back, which) in opened else LINE_COST)
-        if price <= room:
-            room -= price
-            opened.add((-back, which))
-            picked.append((-back, which, place))
-            told.update(fragment.values)
-        else:
-            misfits += 1
-    return picked
-
-
-def _age(note: Note, age: float) -> float:
-    """A user's wish holds until the user says otherwise; all else is worth less as it grows old."""
-    return 1.0 if note.role == "user" else age
-
-
-def _worth(fragment: Fragment, told: set[str], used: set[str]) -> float:
-    worth = fragment.weight
-    for value, rarity in zip(fragment.values, fragment.rarities, strict=True):
-        if value not in told:
-            worth += rarity + USED if value in used else rarity
-    return worth
-
-
-def _used(sources: Sequence[_Source]) -> set[str]:
-    found: set[str] = set()
-    for source in sources:
-        for note in source.notes:
-            if note.role in ("call", "user"):
-                for fragment in note.fragments:
-                    found.update(fragment.values)
-    return found
 
 
 def _values_of(unit: Unit) -> Iterable[str]:

@@ -22,8 +22,8 @@ from workers.tokens import unpack_ranks
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".peers"
-PATIENCE = 120
-"""Seconds that one prompt may take."""
+STARTING, PATIENCE = 600, 120
+"""Seconds that a peer may take to start, and one prompt. Large libraries start slowly on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class PeerMethod:
         self._log = (folder / f"{peer.name}.log").open("w")
         self._process = subprocess.Popen(
             [environment(peer, folder), "-m", f"benchmarks.trajectory.peer_side.{peer.module}"],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=_variables(),
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=_variables(folder),
         )  # fmt: skip
         self._lanes = 0
-        self.version: str = self._read()["version"]
+        self.version: str = self._read(STARTING)["version"]
 
     def begin(self, session: Session, budget: int) -> Run:
         self._lanes += 1
@@ -101,25 +101,30 @@ class PeerMethod:
         except BrokenPipeError:
             raise PeerFailed(f"{self.name} is gone; see {self._log.name}") from None
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self, patience: int = PATIENCE) -> dict[str, Any]:
         assert self._process.stdout
-        impatience = threading.Timer(PATIENCE, self._process.kill)
+        impatience = threading.Timer(patience, self._process.kill)
         impatience.start()
         try:
             line = self._process.stdout.readline()
         finally:
             impatience.cancel()
         if not line:
-            raise PeerFailed(f"{self.name} ended or took more than {PATIENCE} s; see {self._log.name}")
+            raise PeerFailed(f"{self.name} ended or took more than {patience} s; see {self._log.name}")
         found: dict[str, Any] = json.loads(line)
         return found
 
 
-def _variables() -> dict[str, str]:
-    """What a peer needs of our environment: the rank files for tiktoken, and no key that might let it ask a model."""
+def _variables(folder: Path) -> dict[str, str]:
+    """What a peer needs of our environment: the rank files for tiktoken, a place for what Python compiles once, and no
+    key that might let it ask a model."""
     names = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
     kept = {name: os.environ[name] for name in names if name in os.environ}
-    return {**kept, "TIKTOKEN_CACHE_DIR": str(unpack_ranks("o200k_base")), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {
+        **kept,
+        "TIKTOKEN_CACHE_DIR": str(unpack_ranks("o200k_base")),
+        "PYTHONPYCACHEPREFIX": str(folder.resolve() / "bytecode"),
+    }
 
 
 @dataclass(slots=True)
