@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from benchmarks.trajectory import reporting, shortfalls, showing
+from benchmarks.trajectory import reporting, sharing, shortfalls, showing
 from benchmarks.trajectory.framed import RuleSummary
-from benchmarks.trajectory.measuring import CELLS, Results, Sums, measure
-from benchmarks.trajectory.methods import LastN, Method, Promptctx
-from benchmarks.trajectory.peers import FOLDER, PEERS, install, started
+from benchmarks.trajectory.measuring import CELLS, Results
+from benchmarks.trajectory.methods import LastN, Promptctx
+from benchmarks.trajectory.peers import FOLDER, PEERS, install
 from benchmarks.trajectory.sessions import Session, load
 from promptctx.importers import ImportFailed
 from workers.tokens import Tokens
@@ -67,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--cells", type=_listed, default=[], help=f"some of {','.join(CELLS)}; default: all".replace("%", "%%"))
     add("--max-turns", type=int, metavar="N", help="score N turns of a session, spread evenly")
     add("--low-water", type=_listed, default=[], help="water marks: promptctx once more with each of these")
+    add("--processes", type=int, default=1, metavar="N", help="measure in N processes, whose times disturb each other")
+    add("--minutes", type=float, metavar="M", help="begin nothing new after M minutes; the marks come last")
     add("--misses", type=int, default=0, metavar="N", help="the N values that promptctx missed most often")
     add("--show", metavar="SESSION,SEQ,CELL", help="one prompt of promptctx beside its history, and stop")
     add("--peers", type=Path, default=FOLDER, help="where the environments of the peers are")
@@ -89,30 +91,15 @@ def _sessions(asked: argparse.Namespace) -> list[Session]:
     ]
 
 
-def _methods(asked: argparse.Namespace) -> tuple[list[Method], dict[str, str]]:
-    """The methods that run, and why each of the others does not."""
-    ours: list[Method] = [Promptctx(), LastN(), RuleSummary()]
-    ours += [Promptctx(f"{Promptctx.name}@{mark}", float(mark)) for mark in asked.low_water]
-    ours = [one for one in ours if not asked.methods or one.name.split("@")[0] in asked.methods]
-    peers, skipped = started(asked.methods, asked.peers)
-    return [*ours, *peers], skipped
-
-
 def _run(asked: argparse.Namespace, sessions: Sequence[Session]) -> tuple[reporting.Report, Results]:
     begun = time.perf_counter()
-    methods, skipped = _methods(asked)
+    most = asked.max_turns or (QUICK_TURNS if asked.quick else None)
+    cells = asked.cells or CELLS
+    wanted = [name for name in NAMES if not asked.methods or name in asked.methods]
+    plan = sharing.Plan(tuple(wanted), tuple(map(float, asked.low_water)), asked.peers, most, asked.processes)
+    results, methods, skipped = sharing.measured(sessions, plan, cells, asked.minutes)
     for name, reason in skipped.items():
         print(f"SKIPPED {name}: {reason}", file=sys.stderr)
-    most = asked.max_turns or (QUICK_TURNS if asked.quick else None)
-    results: Results = {}
-    try:
-        for session, found in measure(sessions, methods, most, asked.cells or CELLS):
-            for key, sums in found.items():
-                results.setdefault(key, Sums()).add(sums)
-            print(f"{session.source} {session.id}: {session.tokens} tokens", file=sys.stderr)
-    finally:
-        for method in methods:
-            method.close()
     report = reporting.report(methods, results, sessions, ENCODING)
     report["short"] = shortfalls.shortfalls(report, results)
     return {**report, "skipped": skipped, "seconds": round(time.perf_counter() - begun, 1)}, results

@@ -17,7 +17,7 @@ SHORTEST_SECRET = 4
 _FORMATS: Mapping[str, str] = {
     # What stands in every key of the kind: the kind itself.
     "sk-": r"\bsk-(?:ant-|proj-)?(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}",
-    "gh": r"\bgh[pousr]_[A-Za-z0-9]{36,}",
+    **{f"gh{kind}_": rf"\bgh{kind}_[A-Za-z0-9]{{36,}}" for kind in "pousr"},
     "github_pat_": r"\bgithub_pat_[A-Za-z0-9_]{40,}",
     "glpat-": r"\bglpat-[A-Za-z0-9_-]{20,}",
     "AKIA": r"\bAKIA[0-9A-Z]{16}",

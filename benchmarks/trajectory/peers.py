@@ -71,7 +71,8 @@ class PeerMethod:
         self._log = (folder / f"{peer.name}.log").open("w")
         self._process = subprocess.Popen(
             [environment(peer, folder), "-m", f"benchmarks.trajectory.peer_side.{peer.module}"],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=_variables(folder),
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
+            env=_variables(folder),
         )  # fmt: skip
         self._lanes = 0
         self.version: str = self._read(STARTING)["version"]
