@@ -9,7 +9,7 @@ WORKDIR /app
 # Requirements first: they change less often than the code. The client is installed editable, from a stub, then copied.
 COPY pyproject.toml constraints.txt LICENSE README.md ./
 RUN mkdir -p sdk/promptctx && touch sdk/promptctx/__init__.py \
-    && pip install --quiet --constraint constraints.txt --group server --group telemetry --editable .
+    && pip install --quiet --constraint constraints.txt --group server --group telemetry --group flower --editable .
 
 COPY alembic.ini ./
 COPY sdk sdk

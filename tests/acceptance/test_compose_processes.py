@@ -150,6 +150,24 @@ def test_the_services_of_the_compose_file_work_together(local: dict[str, str], t
         assert running["web"].wait(WAIT) in (0, -signal.SIGTERM), logs["web"].read_text()
 
 
+def test_flower_sees_the_workers_of_the_compose_file(local: dict[str, str], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = [word.replace("5555", str(port)) for word in command("flower")]
+    with (
+        started(command("worker"), environment("worker", local), tmp_path / "worker.log"),
+        started([*words, "--address=127.0.0.1"], environment("flower", local), tmp_path / "flower.log"),
+    ):
+
+        def seen() -> Any:
+            healthy = httpx2.get(f"http://127.0.0.1:{port}/healthcheck", trust_env=False)
+            told = httpx2.get(f"http://127.0.0.1:{port}/workers?json=1", trust_env=False).json()["data"]
+            assert (healthy.status_code, [one["status"] for one in told]) == (200, [True])
+            return told
+
+        assert [one["hostname"].partition("@")[0] for one in until(seen)] == ["worker"]
+
+
 def test_the_image_serves_by_itself_on_a_file(tmp_path: Path) -> None:
     lines = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
     (told,) = [json.loads(line.removeprefix("CMD ")) for line in lines if line.startswith("CMD ")]
