@@ -18,8 +18,9 @@ from workers.store import Database, migrate
 ASKING = "What do you remember?"
 """Stands for the question, which goes into the request, so that no question is a memory when the next one is asked."""
 
-FRAME = 20
-"""Tokens of a budget that go to the lines around what is recalled."""
+FRAME, SLACK = 24, 200
+"""Tokens of a budget that go to the lines around what is recalled, and one in so many by which counts of parts may miss
+that of the whole."""
 
 Count = Callable[[str], int]
 
@@ -70,7 +71,7 @@ class Promptctx:
             "mode": "rag", "query": question, "budget": budget + 20_000,
             "overrides": {
                 "global_slot_budget": budget, "lending": False,
-                "slots": {"recall": {"token_budget": budget - FRAME, "top_k": 0, "min_score": 0.0}},
+                "slots": {"recall": {"token_budget": budget - FRAME - budget // SLACK, "top_k": 0, "min_score": 0.0}},
             },
         }  # fmt: skip
         begun = perf_counter()

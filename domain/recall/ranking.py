@@ -3,7 +3,7 @@
 Nothing in it depends on a budget, so that a larger budget only ever shows more of the same list.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,11 +58,16 @@ def query_terms(query: str) -> dict[str, float]:
 
 
 def ranked(index: Index, query: str, likeness: Floats | None = None, boost: Floats | None = None) -> list[Hit]:
+    """All that `best_first` tells."""
+    return list(best_first(index, query, likeness, boost))
+
+
+def best_first(index: Index, query: str, likeness: Floats | None = None, boost: Floats | None = None) -> Iterator[Hit]:
     """All passages with any relevance, best first; equals in the order of the log, newest first. `likeness` tells for
     each passage how alike it is to the query in meaning, from 0 where nobody knows to 1 where it surely is; `boost`
     multiplies the relevance of messages."""
     if not index.messages:
-        return []
+        return
     role = np.where(index.said_by_user, 1.0, OTHERS)
     fused = _by_words(index, query, role)
     if likeness is not None:
@@ -70,7 +75,7 @@ def ranked(index: Index, query: str, likeness: Floats | None = None, boost: Floa
     fused *= role[index.of_message] * ((np.maximum(index.widths, SHORT) + SHORT) / (2 * SHORT)) ** -BRIEF
     if boost is not None:
         fused *= boost[index.of_message]
-    return _best_first(index, np.minimum(fused, 1.0))
+    yield from _in_order(index, np.minimum(fused, 1.0))
 
 
 def _by_meaning(index: Index, likeness: Floats) -> Floats:
@@ -102,10 +107,11 @@ def _by_words(index: Index, query: str, role: Floats) -> Floats:
     ) / (1 + MESSAGE + AROUND)
 
 
-def _best_first(index: Index, fused: Floats) -> list[Hit]:
+def _in_order(index: Index, fused: Floats) -> Iterator[Hit]:
     found = np.flatnonzero(fused > 0)
     order = np.lexsort((-found, -np.round(fused[found], 9)))
-    return [Hit(int(one), int(index.of_message[one]), float(fused[one])) for one in found[order]]
+    for one in found[order]:
+        yield Hit(int(one), int(index.of_message[one]), float(fused[one]))
 
 
 def _share(scores: Floats, ideal: float) -> Floats:

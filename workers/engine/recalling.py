@@ -11,7 +11,7 @@ from domain.modes import SlotSpec
 from domain.recall import index as indexing
 from domain.recall.index import Source
 from domain.recall.passages import passages, width
-from domain.recall.ranking import Floats, Hit, ranked
+from domain.recall.ranking import Floats, Hit, best_first
 from domain.recall.scoring import score
 from domain.snapshots import Layout
 from domain.sources import SourceItem, SourceResult
@@ -72,7 +72,7 @@ class _Search:
         starts = list(_starts(shelves))
         room = max(spec.token_budget, self._loaded.plan.mode.global_slot_budget)
         taken = 0
-        for hit in ranked(index, self._loaded.context.query, self._likeness(shelves)):
+        for hit in best_first(index, self._loaded.context.query, self._likeness(shelves)):
             if room <= 0 or (spec.top_k and taken >= spec.top_k + LEAST):
                 return
             shelf, first_message, first_passage = next(one for one in reversed(starts) if one[1] <= hit.message)
