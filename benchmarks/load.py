@@ -96,6 +96,7 @@ def under_load(deployment: Deployment, plan: Plan) -> Json:
     with Sampler(roots, every=min(1.0, plan.seconds / 30)) as memory:
         asyncio.run(drive(deployment.url, plan, seen))
         lasted = time.monotonic() - begun
+    print(f"{deployment.name}: worked for {lasted:.0f} s; is all there, and does it verify?", file=sys.stderr)
     drained = _drained(deployment.url)
     gone = asyncio.run(lost(deployment.url, seen))
     verified = _verified(deployment)

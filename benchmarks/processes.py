@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,11 +26,11 @@ def use_rank_files() -> None:
 
 
 class Progress:
-    """A line that is written over; silent where nobody watches."""
+    """A line that is written over; in a file a line every ten seconds at most."""
 
     def __init__(self, steps: int) -> None:
         self._steps, self._done = steps, 0
-        self._shown = sys.stderr.isatty()
+        self._shown, self._told = sys.stderr.isatty(), 0.0
         self._lock = threading.Lock()
 
     def step(self, what: str) -> None:
@@ -37,6 +38,9 @@ class Progress:
             self._done += 1
             if self._shown:
                 print(f"\r\x1b[K{self._done}/{self._steps} {what[:80]}", end="", file=sys.stderr, flush=True)
+            elif time.monotonic() > self._told + 10:
+                self._told = time.monotonic()
+                print(f"{self._done}/{self._steps} {what[:80]}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         if self._shown:
