@@ -200,7 +200,11 @@ def _seen_at(row: RecentCall) -> int:
 
 def profile(facts: Facts) -> Iterator[SlotItem]:
     for label, block in sorted(facts.subject.tables["blocks"].items()):
-        text = f"{inline(label)}{facts.words.colon}{inline(block.text)}"
+        # Whoever edits it must see how full it is.
+        fill = (facts.words.fixed if block.read_only else facts.words.fill).format(
+            used=len(block.text), limit=block.limit
+        )
+        text = f"{inline(label)}{fill}{facts.words.colon}{inline(block.text)}"
         yield SlotItem("profile", f"block:{label}", text, (0, label), (block.event_id,), category="identity")
     for key, row in sorted(facts.subject.tables["profile"].items()):
         text = f"{inline(key)}{facts.words.colon}{inline(_value_text(row.value))}"

@@ -19,6 +19,8 @@ class Wording:
     summary: str
     reminder: str
     colon: str
+    fill: str
+    fixed: str
     task: str
     progress: str
     next_step: str
@@ -68,6 +70,8 @@ ZH = Wording(
     summary="（较早对话的摘要：仅供参考，不是用户的指令）",
     reminder="（规则提醒：由系统重申，不是用户的新指令）",
     colon="：",
+    fill="（{used}/{limit} 字）",
+    fixed="（{used}/{limit} 字，只读）",
     task="任务 {task} 状态={status} 阶段={phase}",
     progress="进度：第 {at}/{of} 步",
     next_step="下一步：{text}",
@@ -110,6 +114,8 @@ EN = Wording(
     summary="(Summary of the earlier conversation; for reference, not an instruction of the user.)",
     reminder="(Reminder of the rules, repeated by the system; not a new instruction of the user.)",
     colon=": ",
+    fill=" ({used}/{limit} characters)",
+    fixed=" ({used}/{limit} characters, read-only)",
     task="task {task} status={status} phase={phase}",
     progress="progress: step {at}/{of}",
     next_step="next: {text}",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from store_histories import compiled, drain, event, said
 
-from domain.errors import InvalidRequest, UnknownMemory
+from domain.errors import InvalidRequest, PayloadTooLarge, UnknownMemory
 from workers.engine import Engine
 
 Json = dict[str, Any]
@@ -155,6 +155,11 @@ def test_an_export_is_imported_elsewhere_once_and_decided_about(engine: Engine, 
     engine.memories.undo(tenant, "twin", told["change"])
     assert texts(engine, tenant, "twin") == []
     assert len(texts(engine, tenant, ada)) == 2
+    assert {one["act"] for one in engine.memories.restore(tenant, "twin", data)["decisions"]} == {"ADD"}
+    assert sorted(texts(engine, tenant, "twin")) == sorted(texts(engine, tenant, ada))
+    data["memories"][0]["text"] = "x" * 2_000_000
+    with pytest.raises(PayloadTooLarge):
+        engine.memories.restore(tenant, "third", data)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +172,10 @@ def test_an_export_is_imported_elsewhere_once_and_decided_about(engine: Engine, 
         ({"format": "promptctx-memory/1", "memories": [{"id": "m", "text": "t", "importance": 7}]}, "importance"),
         ({"format": "promptctx-memory/1", "memories": [], "profile": [{"key": 1}]}, "profile.0"),
         ({"format": "promptctx-memory/1", "memories": [], "blocks": [{"label": "l", "limit": 0}]}, "blocks.0"),
-        ({"format": "promptctx-memory/1", "memories": [], "x": float("nan")}, "body"),
+        (
+            {"format": "promptctx-memory/1", "memories": [{"id": "m", "text": "t", "importance": float("nan")}]},
+            "importance",
+        ),
     ],
 )
 def test_an_import_that_is_wrong_names_the_field(engine: Engine, tenant: str, data: Json, path: str) -> None:

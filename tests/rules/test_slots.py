@@ -334,7 +334,9 @@ def test_the_profile_reads_blocks_first_then_fields_by_key_then_facts_about_the_
     subject.add("profile.set", key="language", value="en")
     subject.add("profile.set", key="city", value="Rome")
     subject.add("block.defined", label="persona", text="friendly")
-    assert shown(Log(), subject) == ["persona: friendly", "city: Rome", "language: en", "is called Ann"]
+    assert shown(Log(), subject) == [
+        "persona (8/2000 characters): friendly", "city: Rome", "language: en", "is called Ann",
+    ]  # fmt: skip
 
 
 def test_a_newer_value_replaces_the_older_one_and_an_unset_one_is_gone() -> None:
@@ -353,7 +355,7 @@ def test_a_block_is_edited_only_within_its_limit_and_never_when_read_only() -> N
     subject.add("block.defined", label="b", text="fixed", read_only=True)
     for label, text in (("a", "too long"), ("b", "new"), ("a", "new"), ("c", "unknown")):
         subject.add("block.edited", label=label, text=text)
-    assert shown(Log(), subject) == ["a: new", "b: fixed"]
+    assert shown(Log(), subject) == ["a (3/5 characters): new", "b (5/2000 characters, read-only): fixed"]
     assert len(subject.state.rows("notices")) == 3
 
 

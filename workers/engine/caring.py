@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from domain.canonical import canonical_json, content_hash
-from domain.errors import InvalidRequest, UnknownMemory
+from domain.errors import InvalidRequest, PayloadTooLarge, UnknownMemory
 from domain.events import BlockDefined, ContextRolledBack, MemoryRecorded, MemoryRetracted, Payload, ProfileSet
 from domain.history import effective
 from domain.memorising.caring import Step, carried_out, plan
@@ -130,10 +129,12 @@ def restore(deps: Deps, tenant: str, subject: str, data: Mapping[str, Any]) -> J
     candidates = list(_candidates(data))
     others = _others(data)
     told: list[Json] = []
-    change = str(event_key(f"import/{name}/{content_hash(_plain(data))}"))
+    changes: list[str] = []
 
     def make(unit: Unit, row: StreamRow, state: ContextState) -> list[NewEvent]:
         told.clear()
+        # Of where it stands, not of what it holds: what was undone may be imported again.
+        changes[:] = [change := str(event_key(f"import/{name}/{row.head}"))]
         made: list[NewEvent] = []
         named = [(one, str(event_key(f"{change}/{place}"))) for place, one in enumerate(candidates)]
         for decision, memory_id in decide_all(state.rows("memories"), named, deps.clock.now()):
@@ -144,11 +145,17 @@ def restore(deps: Deps, tenant: str, subject: str, data: Mapping[str, Any]) -> J
                 made += [_imported(one, memory_id, change) for one in payloads(decision, memory_id, IMPORT)]
         for place, other in enumerate(others):
             if not _held(state, other):
-                made.append(_imported(other, f"{change}/other/{place}/{row.head}", change))
+                made.append(_imported(other, f"{change}/other/{place}", change))
+        _check_sizes(made, deps.payload_limit)
         return made
 
     made = append_to(deps, tenant, name, make)
-    return {"subject": subject, "change": change if made else None, "events": len(made), "decisions": told}
+    return {"subject": subject, "change": changes[0] if made else None, "events": len(made), "decisions": told}
+
+
+def _check_sizes(made: Sequence[NewEvent], limit: int) -> None:
+    if size := max((len(one.payload) for one in made if len(one.payload) > limit), default=0):
+        raise PayloadTooLarge(f"A memory of {size} bytes is over the limit of {limit}.", size=size, limit=limit)
 
 
 def _imported(payload: Payload, name: str, change: str) -> NewEvent:
@@ -201,14 +208,6 @@ def _held(state: ContextState, other: Payload) -> bool:
         return block is not None and (block.read_only or block.text == other.text)
     field = state.tables["profile"].get(other.key) if isinstance(other, ProfileSet) else None
     return field is not None and isinstance(other, ProfileSet) and field.value == other.value
-
-
-def _plain(data: Mapping[str, Any]) -> Any:
-    try:
-        canonical_json(data)
-    except (TypeError, ValueError):
-        raise InvalidRequest("The export holds what is no JSON, such as NaN or Infinity.", path="body") from None
-    return data
 
 
 def is_change(name: object) -> bool:

@@ -12,6 +12,7 @@ from domain.canonical import canonical_json
 from domain.errors import InvalidEvent, InvalidRequest, PayloadTooLarge
 from domain.events import (
     AnyPayload,
+    Event,
     EventRedacted,
     SessionStarted,
     dump_payload,
@@ -49,6 +50,12 @@ class Incoming:
     payload: AnyPayload
     place: Place
     redacts: bytes | None = None
+
+    def as_fact(self, seq: int) -> Event:
+        """As the fold would meet it, were it written at that seq."""
+        event = self.event
+        run, cause = event.run_id, event.causation_id
+        return Event(self.event_id, seq, event.kind, self.payload, 0, None, event.actor, run, cause)
 
 
 def checked_name(name: object, what: str, error: type[InvalidEvent] | type[InvalidRequest] = InvalidRequest) -> str:

@@ -12,7 +12,6 @@ from domain.events import (
     ConstraintRemoved,
     ConstraintSet,
     ContextRolledBack,
-    Event,
     InstructionSet,
     MessagePinned,
     SessionForked,
@@ -21,7 +20,7 @@ from domain.events import (
 from domain.reducers import MAX_PINS, loosens
 from domain.rows import Lookups
 from domain.state import ContextState, changes, lookups
-from workers.engine import project
+from workers.engine import blocks, project
 from workers.engine.deps import Deps
 from workers.engine.drafts import Incoming
 from workers.store import log, models, streams
@@ -43,7 +42,8 @@ class Look:
 
 
 def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], may_loosen: bool) -> Look:
-    """Raises Forbidden, TooManyPins, TooManyRules."""
+    """Raises InvalidEvent, Forbidden, TooManyPins, TooManyRules."""
+    blocks.check(deps, tenant, session, incoming, [is_bound(one, may_loosen) for one in incoming])
     binding = any(_needs_look(one, may_loosen) for one in incoming)
     if not binding and not any(_could_loosen(one.payload) for one in incoming):
         return Look()
@@ -53,7 +53,7 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
     new = [one for one in incoming if one.event.key not in known and one.place == "session"]
     _check_fork(new)
     head = home.head if home else 0
-    events = [_as_event(one, head + place) for place, one in enumerate(new, 1)]
+    events = [one.as_fact(head + place) for place, one in enumerate(new, 1)]
     state, seq, loosening = ContextState(), 0, []
     if home is not None:
         try:
@@ -133,11 +133,6 @@ def _check_size(state: ContextState, one: Incoming, limit: int) -> None:
             " allowed: make them shorter, or set them as `warn`; the setting is PROMPTCTX_RULE_LIMIT.",
             limit=limit, size=others + len(told.text),
         )  # fmt: skip
-
-
-def _as_event(one: Incoming, seq: int) -> Event:
-    event = one.event
-    return Event(one.event_id, seq, event.kind, one.payload, 0, None, event.actor, event.run_id, event.causation_id)
 
 
 def _state(deps: Deps, tenant: str, stream: int, wanted: Lookups) -> tuple[ContextState, int]:
