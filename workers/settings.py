@@ -209,7 +209,9 @@ def _read_config() -> dict[str, Any]:
     chosen = os.environ.get(CONFIG_VARIABLE)
     path = Path(config_file())
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found.pop("client", None)  # what the client reads of the same file
+        return found
     except FileNotFoundError:
         if chosen:
             raise InvalidRequest(f"{CONFIG_VARIABLE} names {path}, which is not there.") from None

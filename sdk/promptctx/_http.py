@@ -16,11 +16,13 @@ from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 import httpx2
 import stamina
 
-from promptctx import errors
+from promptctx import _config, errors
 
 T = TypeVar("T")
 
 DEFAULT_URL = "http://127.0.0.1:8765"
+DEFAULT_TIMEOUT = 10.0
+DEFAULT_RETRIES = 4
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _PERHAPS_SENT = (httpx2.ReadError, httpx2.WriteError, httpx2.CloseError, httpx2.RemoteProtocolError)
@@ -66,8 +68,12 @@ class Settings:
     api_key: str | None = field(repr=False)
 
     @classmethod
-    def of(cls, url: str | None, timeout: float, retries: int, api_key: str | None) -> "Settings":
-        address = url or os.environ.get("PROMPTCTX_URL") or DEFAULT_URL
+    def of(cls, url: str | None, timeout: float | None, retries: int | None, api_key: str | None) -> "Settings":
+        """What is given, else what the environment says, else `promptctx.toml`, else the defaults."""
+        file = _config.read()
+        address = url or os.environ.get("PROMPTCTX_URL") or file.get("url") or DEFAULT_URL
+        timeout = float(file.get("timeout", DEFAULT_TIMEOUT) if timeout is None else timeout)
+        retries = int(file.get("retries", DEFAULT_RETRIES) if retries is None else retries)
         try:
             parsed = httpx2.URL(address.rstrip("/"))
         except (httpx2.InvalidURL, UnicodeError) as error:

@@ -18,8 +18,9 @@ from promptctx.values import Replay, SessionInfo, Stats, build
 class Client:
     """A client of a promptctx server.
 
-    `url` is else PROMPTCTX_URL, else http://127.0.0.1:8765; `api_key` is else PROMPTCTX_API_KEY. `timeout` holds for
-    each request; connection errors and a busy server are tried `retries` times more. `transport` is any httpx2
+    `url` is else PROMPTCTX_URL, else that of promptctx.toml, else http://127.0.0.1:8765; `api_key` is else
+    PROMPTCTX_API_KEY. `timeout` (10 seconds) holds for each request; connection errors and a busy server are tried
+    `retries` (4) times more. `transport` is any httpx2
     transport, such as `promptctx.testing.FakeServer()`. A client may be shared by threads; a session belongs to one.
     """
 
@@ -27,10 +28,10 @@ class Client:
         self,
         url: str | None = None,
         *,
-        timeout: float = 10.0,
+        timeout: float | None = None,
         api_key: str | None = None,
         transport: httpx2.BaseTransport | None = None,
-        retries: int = 4,
+        retries: int | None = None,
     ) -> None:
         self._sender = Sender(Settings.of(url, timeout, retries, api_key), transport)
 
@@ -144,10 +145,10 @@ class AsyncClient:
         self,
         url: str | None = None,
         *,
-        timeout: float = 10.0,
+        timeout: float | None = None,
         api_key: str | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
-        retries: int = 4,
+        retries: int | None = None,
     ) -> None:
         self._sender = AsyncSender(Settings.of(url, timeout, retries, api_key), transport)
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from promptctx import _calls, _history, errors
 from promptctx._http import AsyncSender, Sender
+from promptctx._notebook import page
 from promptctx._track import Track
 from promptctx.values import JobState, Replay, build
 
@@ -41,6 +42,10 @@ class PromptData:
     def __repr__(self) -> str:
         name = type(self).__name__
         return f"<{name} {self.id} version {self.version} of {self.session!r}: {self.tokens} of {self.budget} tokens>"
+
+    def _repr_html_(self) -> str:
+        """The prompt in a notebook: its budget by zone, then message by message. All of it is text, never markup."""
+        return as_html(self)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -81,6 +86,12 @@ def transcript(prompt: PromptData) -> list[tuple[str, str]]:
         return [("text", str(prompt.payload["text"]))]
     system = [("system", str(prompt.payload["system"]))] if prompt.payload.get("system") else []
     return system + [(str(message.get("role", "")), _shown(message)) for message in prompt.messages]
+
+
+def as_html(prompt: PromptData) -> str:
+    zones = {str(zone): count for zone, count in (prompt.report.get("zones") or {}).items() if isinstance(count, int)}
+    name = f"{prompt.id} · version {prompt.version} of {prompt.session}"
+    return page(name, zones, prompt.tokens, prompt.report.get("budget") or prompt.budget, transcript(prompt))
 
 
 def _shown(message: Mapping[str, Any]) -> str:

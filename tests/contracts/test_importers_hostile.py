@@ -6,6 +6,7 @@ import random
 import tempfile
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -248,9 +249,13 @@ OPENHANDS: list[Json] = [
      "observation": {"content": [{"type": "text", "text": "o"}], "is_error": True}},
     {"kind": "AgentErrorEvent", "source": "agent", "tool_call_id": "2", "error": "e"},
 ]  # fmt: skip
+EVENTS: list[Json] = [
+    {"session": "s", "event_id": str(UUID(int=1)), "kind": "session.started", "payload": {"title": "t"}},
+    {"session": "s", "event_id": str(UUID(int=2)), "kind": "user.input", "payload": {"content": "x"}, "actor": "user"},
+]
 LINES: dict[str, list[Json]] = {
     "openai": MESSAGES, "claude-code": CLAUDE, "pi": PI, "codex": CODEX, "kimi": KIMI, "copilot": COPILOT,
-    "cursor": CURSOR, "openhands": OPENHANDS,
+    "cursor": CURSOR, "openhands": OPENHANDS, "promptctx": EVENTS,
 }  # fmt: skip
 
 junk = st.one_of(
@@ -298,7 +303,9 @@ def survives(path: Path) -> None:
         for found in read(path):
             assert isinstance(found, ImportedSession) or found.reason
             for event in found.events if isinstance(found, ImportedSession) else ():
-                parse_payload(event["kind"], 1, event["payload"])
+                # Our own events come as they are, and the server looks at them.
+                if isinstance(found, ImportedSession) and found.source != "promptctx":
+                    parse_payload(event["kind"], 1, event["payload"])
     except ImportFailed:
         return
 

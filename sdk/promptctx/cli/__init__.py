@@ -1,6 +1,6 @@
 """The command line `promptctx`: a client of the server like any other."""
 
-from promptctx.cli import history, importing, judging, log, memory, prompts, serving, statistics, to_files
+from promptctx.cli import history, importing, judging, log, memory, prompts, serving, starting, statistics, to_files
 from promptctx.cli._app import Cli, app, main
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "memory",
     "prompts",
     "serving",
+    "starting",
     "statistics",
     "to_files",
 ]

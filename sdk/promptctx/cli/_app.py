@@ -94,7 +94,7 @@ app = typer.Typer(
     name="promptctx",
     cls=OneLineGroup,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -119,7 +119,18 @@ def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """Events in, prompts out: the command line of promptctx."""
+    """Events in, prompts out: the command line of promptctx.
+
+    \b
+    Begin:      promptctx init; promptctx import path/to/logs; promptctx sessions
+    Look:       promptctx events SESSION; promptctx compile SESSION --budget 8000
+    Understand: promptctx diff S@18 S@19; promptctx why S@19 33; promptctx blame S@19 TEXT
+    Undo:       promptctx rollback SESSION --to-version 18 --dry-run
+    Elsewhere:  promptctx export SESSION --to openai; promptctx mcp
+
+    The server is at --url, else PROMPTCTX_URL, else as promptctx.toml says, else on this machine; the key is in
+    PROMPTCTX_API_KEY. Every command has --json. A failure is one line on stderr and exit code 1; wrong usage is 2.
+    """
     cli: Cli = ctx.obj
     cli.url = url or cli.url
     cli.debug = debug

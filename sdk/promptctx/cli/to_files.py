@@ -1,20 +1,22 @@
-"""The command dump: every prompt of a session as JSON files in a folder."""
+"""The commands dump and export: prompts as JSON files in a folder, a session's log for other programs."""
 
 import json
 import os
 import re
+import sys
 import tempfile
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from promptctx import PromptInfo, errors
+from promptctx import PromptInfo, errors, exporters
 from promptctx.cli._app import Cli, Json, app
 from promptctx.cli._screen import plain, say, show_json
 from promptctx.cli.log import SessionId
+from promptctx.session import Stream
 
 INDEX = "index.json"
 _LONGEST = 120
@@ -59,6 +61,41 @@ def dump(
     return say(f"{written} of {len(rows)} prompts written to {folder}")
 
 
+@app.command()
+def export(
+    ctx: typer.Context,
+    session: SessionId,
+    to: Annotated[
+        Literal["openai", "events"], typer.Option(help="As what: chat messages, or lines of events.")
+    ] = "events",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to.", show_default="stdout")
+    ] = None,
+    stream: Annotated[Stream, typer.Option(help="Which stream of the session.")] = "session",
+    as_json: Json = False,
+) -> None:
+    """Write a session's history for other programs: OpenAI's chat messages, or JSON lines that import reads again.
+
+    It is the whole log, untrimmed; secrets are masked. For a prompt that fits, use compile. With --json and events
+    the lines are one document.
+    """
+    cli: Cli = ctx.obj
+    events = cli.client().session(session).events(stream=stream)
+    if to == "openai":
+        text = json.dumps(exporters.chat_messages(events), ensure_ascii=True, indent=2) + "\n"
+    else:
+        lines = list(exporters.event_lines(session, events))
+        text = (
+            json.dumps({"events": [json.loads(line) for line in lines]}, indent=2) + "\n" if as_json else "".join(lines)
+        )
+    if output is None:
+        sys.stdout.write(text)
+        return None
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(output, text)
+    return show_json({"written": str(output), "to": to}) if as_json else say(f"wrote {output}")
+
+
 def safe_name(name: str) -> str:
     """A name as one that no file system takes for anything else: percent-encoded, and cut with a hash if it is long."""
     raw = name.encode("utf-8", "surrogatepass")
@@ -86,7 +123,10 @@ def _index_in(folder: Path, session: str) -> dict[int, str]:
 
 def _write(path: Path, value: Any) -> None:
     """The file is there whole or not at all. Only lone surrogates, which no file can hold, are escapes."""
-    text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+    write_whole(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
     handle, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

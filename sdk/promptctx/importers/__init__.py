@@ -25,6 +25,7 @@ from promptctx.importers import (
     copilot,
     cursor,
     deer_flow,
+    event_lines,
     gemini,
     hermes,
     inspect_ai,
@@ -60,6 +61,7 @@ class Format:
 
 FORMATS: tuple[Format, ...] = (
     # The order matters: what says most about itself comes first, plain chat messages last.
+    Format("promptctx", "lines of promptctx events", event_lines.matches, event_lines.sessions),
     Format("mini-swe-agent", "mini-swe-agent run", swe.mini_matches, swe.mini_sessions),
     Format("swe-agent", "SWE-agent trajectory", swe.swe_matches, swe.swe_sessions),
     Format("tau2-bench", "tau2-bench result", tau.tau2_matches, tau.tau2_sessions),

@@ -88,7 +88,7 @@ def _of(document: Fields, agent: Fields, kind: str) -> list[Json]:
     if "agents" not in document:
         return items(agent.get(f"{kind}s"))
     wanted = set(map(str, items(agent.get(f"{kind}_ids"))))
-    return [one for one in shared if record(one).get("id") in wanted]
+    return [one for one in shared if str(record(one).get("id")) in wanted]
 
 
 def _block_events(log: Recorder, blocks: list[Json]) -> Iterator[WireEvent]:
