@@ -35,6 +35,7 @@ from promptctx.errors import (
     UnknownSession,
     UnknownSnapshot,
 )
+from promptctx.outbox import Outbox
 from promptctx.prompt import AsyncJob, AsyncPrompt, Job, Prompt
 from promptctx.session import AsyncBatch, AsyncSession, Batch, Session
 from promptctx.values import Document, EventRecord, PromptInfo, Receipt, Replay, SessionInfo, State, Stats
@@ -57,6 +58,7 @@ __all__ = [
     "InvalidEvent",
     "InvalidRequest",
     "Job",
+    "Outbox",
     "PayloadTooLarge",
     "Prompt",
     "PromptInfo",

@@ -27,8 +27,7 @@ url = "{url}"
 # How often a lost connection or a busy server is tried again.
 # retries = 4
 
-# A folder for events that could not be sent because the server was away; they go out when it is back.
-# Without it such an event raises ServerUnavailable.
+# A folder where promptctx.Outbox keeps events while the server is away; they go out when it is back.
 # spool = ".promptctx-spool"
 
 # What the server is set to stands above the table [client], or in a file of its own, by the names that
@@ -59,6 +58,10 @@ def read() -> dict[str, Any]:
             raise errors.InvalidRequest(f"{path}: a key does not belong into a file; set PROMPTCTX_API_KEY.")
         if key not in KINDS:
             raise errors.InvalidRequest(f"{path}: [client] has no setting {key!r}; it has {', '.join(KINDS)}.")
-        if not isinstance(value, KINDS[key]) or isinstance(value, bool) or (not isinstance(value, str) and value < 0):
+        if (
+            not isinstance(value, KINDS[key])
+            or isinstance(value, bool)
+            or (isinstance(value, int | float) and value < 0)
+        ):
             raise errors.InvalidRequest(f"{path}: client.{key} is not a {KINDS[key][-1].__name__} as it should be.")
     return found
