@@ -1,9 +1,12 @@
 """The compile, measured beside its limit and a peer: at every turn of a session that grows, those that fit and those
 that must trim told apart."""
 
+import gc
 import statistics
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import tiktoken
@@ -20,7 +23,7 @@ from domain.counting import Counter
 from domain.requests import CompileRequest, parse_request
 from domain.snapshots import Layout, Prompt
 from domain.state import ContextState, fold
-from domain.windows import MemoryHistory, Shallow, read_history
+from domain.windows import MemoryHistory, Shallow, Totals, read_history
 from workers.tokens import Tokens
 
 Found = TypeVar("Found")
@@ -66,6 +69,8 @@ def pure_compile(length: int, scale: Scale) -> Measured:
     state, request = fold(given[:length]), parse_request({"budget": BUDGET, "model": "gpt-4o"})
     count = Counter(Tokens().counter("o200k_base"), "o200k_base", "openai")
     layout, anew, taken = None, list[float](), list[tuple[float, bool]]()
+    gc.collect()
+    gc.freeze()  # A store holds the log: what stands here in its stead is not the compile's to go over.
     for turn in range(turns):
         reader = _Stored(state, count)
         time, prompt = _with_time(spent, partial(_compile_once, state, reader, request, layout, count))
@@ -73,6 +78,7 @@ def pure_compile(length: int, scale: Scale) -> Measured:
         anew.append(spent(partial(_compile_once, state, reader, request, None, count)))
         layout = prompt.layout
         state = fold(given[length + 4 * turn : length + 4 * turn + 4], state)
+    gc.unfreeze()
     return {**told("pure", anew[WARM:]), **told_apart("pure_next", taken[WARM:])}
 
 
@@ -99,19 +105,17 @@ _NOBODY = ContextState()
 
 
 class _Stored(MemoryHistory):
-    """Totals as a store keeps them: looked up, not added up anew at every compile."""
+    """Counts and totals as a store keeps them: looked up, not added up anew at every compile."""
 
     def __init__(self, state: ContextState, count: Counter) -> None:
         super().__init__(state, count)
-        self._totals: dict[int, Any] = {}
-        # What stands before the messages is in the store, too: a compile asks for it and adds nothing up.
-        for message in state.rows("messages"):
-            count.message(message)
+        groups = [self._by_unit[seq] for seq in self._units]
+        self._messages_before = list(accumulate(map(len, groups), initial=0))
+        self._tokens_before = list(accumulate((sum(map(count.message, one)) for one in groups), initial=0))
 
-    def totals(self, before_unit: int) -> Any:
-        if before_unit not in self._totals:
-            self._totals[before_unit] = super().totals(before_unit)
-        return self._totals[before_unit]
+    def totals(self, before_unit: int) -> Totals:
+        units = bisect_left(self._units, before_unit)
+        return Totals(units, self._messages_before[units], self._tokens_before[units])
 
 
 def engine_compile(length: int, scale: Scale, store: str = "sqlite") -> Measured:

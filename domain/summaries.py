@@ -235,14 +235,17 @@ class _Lines:
     def _noted(self, at: int) -> list[Note]:
         """The notes with what was chosen, as a stored layout gives them back: carrying on from either gives the same
         bytes."""
-        chosen, kept, found = self._chosen[at], list[Note](), self._sources[at].notes
+        found, places = self._sources[at].notes, dict[int, list[int]]()
+        for which, place in sorted(self._chosen[at]):
+            places.setdefault(which, []).append(place)
         calls = [which for which, note in enumerate(found) if note.role == "call"]
-        told = len(calls) == 1 and any(which == calls[0] for which, _ in chosen)
-        for which, note in enumerate(found):
-            texts = [one.text for place, one in enumerate(note.fragments) if (which, place) in chosen]
-            if texts:
-                lead = f"{note.tool} {note.lead}" if note.tool and not told else note.lead
-                kept.append(Note.of(lead, [_settled(text, note.role) for text in texts], note.close, note.role))
+        told = len(calls) == 1 and calls[0] in places
+        kept = list[Note]()
+        for which, told_of in places.items():
+            note = found[which]
+            lead = f"{note.tool} {note.lead}" if note.tool and not told else note.lead
+            settled = [_settled(note.fragments[place].text, note.role) for place in told_of]
+            kept.append(Note.of(lead, settled, note.close, note.role))
         return kept
 
 
