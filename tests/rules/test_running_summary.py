@@ -11,7 +11,7 @@ from domain.snapshots import Layout, Prompt
 from domain.timemachine.explaining import why
 from domain.timemachine.sides import Side, Told
 
-TURNS, BUDGET, NEWEST = 30, 1_500, 3
+TURNS, BUDGET, NEWEST = 30, 2_000, 3
 
 
 def page(turn: int) -> str:
