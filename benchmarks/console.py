@@ -29,7 +29,7 @@ GOAL = 1000.0
 
 BATCH = 1000
 WORDS = "the agent reads logs runs tools and finds that a test fails because two workers share one port"
-READY = "!document.querySelector('[hx-trigger=load] .htmx-indicator, .htmx-request')"
+PENDING = "[hx-trigger=load] .htmx-indicator, .htmx-request"
 PAGES = {
     "sessions": "",
     "search": "?q=long",
@@ -108,7 +108,7 @@ def timed(browser: Browser, url: str, path: str, rounds: int) -> Json:
         with browser.new_context(base_url=url) as context:
             page = context.new_page()
             page.goto(f"/console{path}")
-            page.wait_for_function(READY, timeout=120_000)
+            page.locator(PENDING).first.wait_for(state="detached", timeout=120_000)
             whole.append(float(page.evaluate("performance.now()")))
             painted.append(float(page.evaluate(PAINTED)))
     return {

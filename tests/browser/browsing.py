@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 Json = dict[str, Any]
 
@@ -28,6 +28,8 @@ class Site:
     browser: Browser
     http: httpx2.Client
     prompts: dict[str, list[str]]
+    url: str
+    """Of the server's store."""
 
     @contextmanager
     def opened(self, path: str = "", **context: Any) -> Iterator[Page]:
@@ -36,7 +38,7 @@ class Site:
         with self.browser.new_context(base_url=str(self.http.base_url), **given) as opened:
             page = opened.new_page()
             said: list[str] = []
-            page.on("console", lambda one: said.append(one.text) if one.type in ("error", "warning") else None)
+            page.on("console", lambda one: said.append(one.text) if _is_complaint(one) else None)
             page.on("pageerror", lambda error: said.append(str(error)))
             page.goto(f"/console{path}")
             settled(page)
@@ -59,6 +61,11 @@ class Site:
         """A new session for one test alone, and its prompts."""
         name = f"s-{uuid.uuid4().hex[:8]}"
         return name, talk(self.http, name, turns)
+
+
+def _is_complaint(one: ConsoleMessage) -> bool:
+    """A refused sign-in is an answer that browsers complain of."""
+    return one.type in ("error", "warning") and "status of 401" not in one.text
 
 
 def settled(page: Page) -> None:

@@ -46,4 +46,13 @@ def site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     url = f"sqlite:///{tmp_path_factory.mktemp('site') / 'store.db'}"
     migrate.upgrade(url)
     with serving(load_settings(database_url=url)) as http:
-        yield Site(chromium, http, fill(http))
+        yield Site(chromium, http, fill(http), url)
+
+
+@pytest.fixture
+def locked(chromium: Browser, tmp_path: Path) -> Iterator[Site]:
+    """An empty server that wants keys."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    migrate.upgrade(url)
+    with serving(load_settings(database_url=url, require_keys=True)) as http:
+        yield Site(chromium, http, {}, url)

@@ -9,6 +9,10 @@ from axe_playwright_python.sync_playwright import Axe
 from browsing import HOSTILE_NAME, Site, settled
 from playwright.sync_api import Page, expect
 
+from workers.access import create
+from workers.clock import SystemClock
+from workers.store import Database
+
 PAGES = {
     "sessions": "",
     "search without a hit": "?q=nowhere",
@@ -279,6 +283,23 @@ def test_without_scripts_the_pages_work_by_their_links(site: Site) -> None:
         expect(page.locator(".ln").first).to_contain_text("You book flights.")
         page.locator("a.by").first.click()
         expect(page.locator(".sentence")).to_contain_text("it is in the prompt")
+
+
+def test_a_sign_in_opens_the_page_that_was_asked_for(locked: Site) -> None:
+    key = create(Database(locked.url), SystemClock(), "default", "test", ["read"], None)[1]
+    with locked.opened("/flagged") as page:
+        expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+        page.get_by_label("API key").fill("pctx_wrong")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_contain_text("not in force")
+        page.get_by_label("API key").fill(key)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Flagged answers")
+        assert page.evaluate("document.cookie") == ""
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+        page.goto("/console")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
 
 
 # --- hostile logs -----------------------------------------------------------------------------------------------------

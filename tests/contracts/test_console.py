@@ -18,7 +18,7 @@ from web.console.rendering import HERE
 from workers.access import SCOPES, create
 from workers.clock import SystemClock
 from workers.settings import Settings, load_settings
-from workers.store import Database
+from workers.store import Database, streams, work
 
 pytest_plugins = ["api_server"]
 
@@ -235,6 +235,49 @@ def test_a_form_that_no_page_of_ours_sent_changes_nothing(http: httpx2.Client) -
     assert json.loads(http.get("/v1/sessions/s-1/events").content)["head"] == 9
 
 
+def test_parked_work_is_shown_with_its_error_and_retried(
+    empty_store: Path, tmp_path: Path, serve: Callable[[Settings], Any]
+) -> None:
+    url = f"sqlite:///{shutil.copy(empty_store, tmp_path / 'parked.db')}"
+    with serve(load_settings(database_url=url)) as http:
+        talk(http, "stuck", 1)
+        assert "Nothing is parked" in get(http, "/console/health")
+        database = Database(url)
+        with database.write("default") as unit:
+            row = streams.get(unit, "default", "session/stuck")
+            assert row
+            work.want(unit, "default", row.number, "project", row.head + 1)
+            held = work.claim(unit, "default", row.number, "project")
+            assert held
+            assert work.fail(unit, held, {"message": "cannot <fold> it", "seq": 2}, park=True)
+        database.dispose()
+        page = get(http, "/console/health")
+        assert "needs a person" in page
+        assert "cannot &lt;fold&gt; it" in page
+        assert 'href="/console/sessions/stuck/events/2"' in page
+        token = re.search(r'name="form" value="([^"]*)"', page)
+        assert token
+        done = http.post("/console/health/retry", data={"form": token[1], "session": "stuck"}, follow_redirects=False)
+        assert done.status_code == 303
+        assert json.loads(http.get("/v1/work").content)["parked"] == 0
+
+
+def test_memory_is_listed_and_searched_as_recall_does(http: httpx2.Client) -> None:
+    talk(http, turns=1)
+    events = [
+        {"kind": "memory.recorded", "payload": {"id": "m1", "text": "prefers aisle seats", "category": "fact"}},
+        {"kind": "memory.recorded", "payload": {"id": "m2", "text": "lives in Denver", "category": "fact"}},
+        {"kind": "profile.set", "payload": {"key": "city", "value": "Denver", "category": "identity"}},
+    ]
+    post(http, "/v1/sessions/s-1/events", {"events": events})
+    page = get(http, "/console/sessions/s-1/memory")
+    assert all(text in page for text in ("prefers aisle seats", "lives in Denver", "city: Denver"))
+    found = get(http, "/console/sessions/s-1/memory?q=aisle")
+    listed = found[found.index("Memories of the subject") : found.index("Memories that all")]
+    assert "prefers aisle seats" in listed
+    assert "lives in Denver" not in listed
+
+
 # --- others' words stay text ------------------------------------------------------------------------------------------
 
 
@@ -253,7 +296,7 @@ def test_what_a_hostile_session_says_stays_text_on_every_page(http: httpx2.Clien
     prompts = [post(http, f"/v1/sessions/{where}/prompts", {"wait": 30, "fresh": True})["id"] for _ in range(2)]
     flag = {"snapshot_id": prompts[0], "verdict": "bad", "note": HOSTILE}
     post(http, f"/v1/sessions/{where}/events", {"kind": "output.flagged", "payload": flag})
-    of_session = ["", "/versions", "/events", "/events/3", "/anchors", "/memory", "/rollback?to_seq=2"]
+    of_session = ["", "/versions", "/events", "/events/3", "/anchors?whole=true", "/memory", "/rollback?to_seq=2"]
     of_session += [f"/fork?at_seq=3&name={where}x"]
     of_prompt = ["", "/lines", "/left-out?show=all", "/why?event=3", "/replay", "/what-if?budget=4000"]
     of_prompt += [f"/diff?to={prompts[1]}", f"/diff?to={prompts[1]}&whole=true"]

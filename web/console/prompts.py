@@ -33,6 +33,7 @@ CHANGED_LINES = 60
 
 Line = Annotated[int, Query(ge=0, le=2**53)]
 Text = Annotated[str, Query(max_length=200)]
+Other = Annotated[str, Query(max_length=200, pattern=r"^[^/\x00-\x1f\x7f-\x9f]*$")]
 
 # Reading a long prompt line by line takes a second or two. A prompt never changes, so it is read once; whether it was
 # erased is asked of the store each time.
@@ -169,7 +170,7 @@ def _is_less(entry: Json) -> bool:
 
 @pages.get("/prompts/{prompt}/diff")
 def diff_page(
-    prompt: PromptId, visitor: Visitors, engine: Engines, caller: Callers, to: Text = "", whole: bool = False
+    prompt: PromptId, visitor: Visitors, engine: Engines, caller: Callers, to: Other = "", whole: bool = False
 ) -> Response:
     """Two versions side by side in words: first the page, and when that is shown, what takes time to find."""
     if not visitor.part and not whole:

@@ -1,7 +1,7 @@
 """Pages of sessions: the list, what is flagged, one session with its timeline, versions, instruction and memory."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
@@ -25,6 +25,7 @@ MOST_FLAGGED = 200
 STREAMS = ("session", "subject", "tenant", "audit")
 
 Sought = Annotated[str, Query(max_length=200)]
+Scope = Annotated[Literal["subject", "tenant"], Query()]
 Before = Annotated[int | None, Query(ge=1, le=2**53)]
 
 
@@ -52,7 +53,7 @@ def session_page(
     session: SessionId, visitor: Visitors, engine: Engines, caller: Callers, stream: StreamName = "session"
 ) -> Response:
     told = engine.session(caller.tenant, session)
-    events = _events(engine, caller, session, stream, None)
+    events = _events(engine, caller, session, stream, told["head"] + 1 if stream == "session" else None)
     return page(visitor, "session.html", session=session, told=told, streams=STREAMS, **events)
 
 
@@ -118,16 +119,31 @@ async def live_part(
 
 
 @pages.get("/sessions/{session}/anchors")
-def anchors_page(session: SessionId, visitor: Visitors, engine: Engines, caller: Callers) -> Response:
-    """Every instruction that was in force, and what each changed."""
+def anchors_page(
+    session: SessionId, visitor: Visitors, engine: Engines, caller: Callers, whole: bool = False
+) -> Response:
+    """Every instruction that was in force, and what each changed: first the page, then what takes a look at the whole
+    log."""
+    if not visitor.part and not whole:
+        return page(visitor, "anchors.html", session=session, anchors=None)
     found = engine.history.anchors(caller.tenant, session)["anchors"]
     return page(visitor, "anchors.html", session=session, anchors=found[::-1])
 
 
 @pages.get("/sessions/{session}/memory")
-def memory_page(session: SessionId, visitor: Visitors, engine: Engines, caller: Callers) -> Response:
-    """What is known of the subject, what recall can draw on, and the state an agent would go on from."""
+def memory_page(
+    session: SessionId, visitor: Visitors, engine: Engines, caller: Callers, q: Sought = "", of: Scope = "subject",
+    after: Cursor = None,
+) -> Response:  # fmt: skip
+    """What is remembered of the subject, the best answers to a query first, and the state an agent would go on from."""
     told = engine.session(caller.tenant, session)
+    subject = told["subject"] or f"session:{session}"
+    found = {
+        scope: engine.memories.listing(
+            caller.tenant, subject, scope, q or None, PAGE, after if of == scope else None, closed=not q
+        )
+        for scope in ("subject", "tenant")
+    }
     state = engine.state(caller.tenant, session)
     facts = _events(engine, caller, session, "subject", None)
-    return page(visitor, "memory.html", session=session, told=told, state=state, facts=facts)
+    return page(visitor, "memory.html", session=session, told=told, state=state, facts=facts, found=found, q=q)
