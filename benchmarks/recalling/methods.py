@@ -18,7 +18,7 @@ from workers.store import Database, migrate
 ASKING = "What do you remember?"
 """Stands for the question, which goes into the request, so that no question is a memory when the next one is asked."""
 
-FRAME, SLACK = 24, 200
+FRAME, SLACK = 32, 200
 """Tokens of a budget that go to the lines around what is recalled, and one in so many by which counts of parts may miss
 that of the whole."""
 
