@@ -9,9 +9,9 @@ from domain.summaries import SummaryLine
 from domain.windows import Unit
 from domain.wording import Wording
 
-SUMMARY_SHARES = ((600, 0.85), (8_000, 0.6), (None, 0.25))
+SUMMARY_SHARES = ((600, 0.85), (8_000, 0.6), (16_000, 0.25), (None, 0.05))
 """How much of the window the summary may take: of its first thousand tokens most, since whole turns would not fit there
-anyway, of further ones less, of many a quarter."""
+anyway, of further ones less, of many hardly any."""
 
 SMALLEST_SUMMARY = 48
 """Tokens below which there is no summary: hardly more than its heading would fit."""
