@@ -116,6 +116,8 @@ class Because:
             newer = [one for one in self._told(new.lines) if not self._before.has_seen(one)]
             if newer:
                 return _event(max(newer, key=lambda one: one.seq))
+        if later := [one for one in told if not self._after.has_seen(one)]:
+            return _beyond(later[0], self._after)
         return self._between(old.key) or self._with_request(self._unknown())
 
     def _hidden(self, one: Told) -> Json | None:
@@ -161,6 +163,13 @@ class Because:
 
 def _event(told: Told) -> Json:
     return {"by": "event", "event": told.named(), "text": f"{told.kind} at seq {told.seq}"}
+
+
+def _beyond(told: Told, side: Side) -> Json:
+    """In a diff back in time, or with a fork: the event is newer than all that the other prompt saw."""
+    end = side.heads.get(told.stream, 0)
+    text = f"{told.kind} at seq {told.seq} came after seq {end}, where the other prompt ends"
+    return {"by": "event", "event": told.named(), "text": text}
 
 
 def _asked(asked: Sequence[Json]) -> Json:

@@ -90,3 +90,22 @@ def test_a_bundle_of_a_reproduction_is_taken_in_elsewhere(
         replayed = CliRunner().invoke(app, ["replay", "--session", "trip", "--json"], obj=Cli(url=there))
     assert (taken.exit_code, replayed.exit_code) == (0, 0), taken.output + replayed.output
     assert "3 prompts are new here" in " ".join(taken.stdout.split())
+
+
+def test_a_what_if_takes_modes_as_they_stand_in_the_settings_file_or_alone(run: Run, tmp_path: Path) -> None:
+    for name, text in (("a.toml", "[modes.tiny]\n[[modes.tiny.slots]]\n"), ("b.toml", "[tiny]\n[[tiny.slots]]\n")):
+        path = tmp_path / name
+        path.write_text(text + 'slot = "constraints"\ntoken_budget = 200\n', encoding="utf-8")
+        found = run("replay", "trip@4", "--schema", str(path), "--set", "mode=tiny", "--json")
+        assert found["would"]["mode"] == "tiny"
+
+
+def test_pruning_tells_what_it_proved_and_a_dry_run_no_bytes(run: Run) -> None:
+    told = run("prune", "trip", "--keep-last", "1", "--dry-run")
+    assert told.strip() == "would prune 3 of 4 versions; 3 of them were rebuilt to the byte first"
+    assert "pruned 3 of 4 versions, " in run("prune", "trip", "--keep-last", "1")
+
+
+def test_a_diff_back_in_time_says_what_came_later(run: Run) -> None:
+    assert "- message" in (told := run("diff", "trip@4", "trip@3", "--brief"))
+    assert "assistant.output at seq 9 came after seq 7, where the other prompt ends" in " ".join(told.split())

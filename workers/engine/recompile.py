@@ -66,7 +66,7 @@ def changed(deps: Deps, tenant: str, row: SnapshotRow, body: Json, changes: Chan
     before = parse_request(body["request"])
     request = _summarised(deps, with_changes(body["request"], changes.request), changes.summariser)
     pins = _pins(tenant, body, request)
-    modes = {**deps.modes, **(pins.modes or {}), **parse_modes(changes.schema)}
+    modes = {**deps.modes, **(pins.modes or {}), **parse_modes(changes.schema, "schema")}
     tokenizer = pins.tokenizer if request.model == before.model else None
     same_view = request.view() == before.view() and not changes.schema
     parent = _parent(deps, tenant, row, body) if same_view else None

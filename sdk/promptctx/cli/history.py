@@ -111,9 +111,12 @@ def schema_of(path: Path | None) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{path} is no TOML: {error}", param_hint="--schema") from None
+    # As the tables stand in promptctx.toml, or without what stands around them there.
+    modes = found.get("modes")
+    return modes if isinstance(modes, dict) and "slots" not in modes else found
 
 
 @app.command()

@@ -188,11 +188,10 @@ def prune(
     found = cli.client().session(session).prune(keep_last=keep_last, sample=sample, dry_run=dry_run)
     if as_json:
         return show_json(found)
-    verb = "would prune" if dry_run else "pruned"
-    return say(
-        f"{verb} {found['pruned']} of {found['versions']} versions, {found['bytes']} bytes; "
-        f"{found['proved']} were rebuilt to the byte before"
-    )
+    proof = f"{found['proved']} of them were rebuilt to the byte first"
+    if dry_run:
+        return say(f"would prune {found['pruned']} of {found['versions']} versions; {proof}")
+    return say(f"pruned {found['pruned']} of {found['versions']} versions, {found['bytes']} bytes; {proof}")
 
 
 @app.command()
