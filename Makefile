@@ -9,8 +9,8 @@ WITH_CELERY := tests/contracts/test_matrix.py tests/contracts/test_failure_modes
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-services test-security test-browser test-chaos chaos check check-format \
-        check-lint check-mypy check-pyright check-imports check-migrations fmt lock clean
+.PHONY: help setup demo up test test-services test-security test-browser test-adapters test-chaos chaos check \
+        check-format check-lint check-mypy check-pyright check-imports check-migrations fmt lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -37,6 +37,17 @@ test-security: .venv/.stamp ## fuzz the API from its own OpenAPI document
 
 test-browser: .venv/.stamp ## the console in a real Chromium
 	$(PY) -m pytest -n $(JOBS) --inline-snapshot=disable $(or $(TESTS),tests/browser)
+
+# In an environment of its own: what the adapters adapt to has wishes of its own. The server is that of .venv.
+.venv-adapters/.stamp: pyproject.toml constraints-adapters.txt | .venv/.stamp
+	@$(PY) -m venv --clear .venv-adapters
+	@.venv-adapters/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@.venv-adapters/bin/python -m pip install --quiet --constraint constraints-adapters.txt --group adapters --editable .
+	@touch $@
+
+test-adapters: .venv-adapters/.stamp ## each adapter beside the package it adapts to, and its types
+	.venv-adapters/bin/python -m mypy --config-file tools/adapters-mypy.ini
+	.venv-adapters/bin/python -m pytest -c /dev/null --rootdir=. --confcutdir=tests/adapters -W ignore -q -ra $(or $(TESTS),tests/adapters)
 
 test-chaos: .venv/.stamp ## kill processes and servers at every step, some minutes
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup --inline-snapshot=disable $(or $(TESTS),tests/chaos)
@@ -73,4 +84,4 @@ lock: .venv/.stamp ## write constraints.txt anew from pyproject.toml
 	tools/lock.sh
 
 clean: ## remove .venv and caches
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-adapters .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -13,3 +13,11 @@ if grep -n '://' constraints.new; then
     exit 1
 fi
 mv constraints.new constraints.txt
+# The adapters' packages have wishes of their own: they are tested in an environment of their own.
+{
+    echo '# Exact versions of what the adapters adapt to; `make lock` writes this file from pyproject.toml.'
+    .venv/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --group adapters \
+        --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
+} >constraints.new
+mv constraints.new constraints-adapters.txt
+

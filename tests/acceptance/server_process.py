@@ -26,11 +26,11 @@ class Running:
 
 
 @contextmanager
-def running(folder: Path, **settings: str) -> Iterator[Running]:
+def running(folder: Path, *, python: str = sys.executable, **settings: str) -> Iterator[Running]:
     """A server on a port that is free, with its store in `folder`; stopped at the end as an operator would."""
     log = (folder / "server.log").open("a+")
     process = started.start(
-        [sys.executable, "-m", "workers", "up"],
+        [python, "-m", "workers", "up"],
         cwd=ROOT,
         env={**os.environ, **environment(folder), **settings},
         stdout=subprocess.PIPE,
