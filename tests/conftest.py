@@ -50,8 +50,8 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" i
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`tests/chaos` and `tests/browser` run when they are asked for: `make test-chaos`, `make test-browser`. `tests/adapters`
-    has an environment of its own: `make test-adapters`."""
+    """`tests/chaos` and `tests/browser` run when they are asked for: `make test-chaos`, `make test-browser`.
+    `tests/adapters` has an environment of its own: `make test-adapters`."""
     name = collection_path.name
     asked_for = name in ("chaos", "browser") and any(name in asked for asked in config.args)
     return True if name in ("chaos", "browser", "adapters") and not asked_for else None
