@@ -28,6 +28,7 @@ OPEN_FOLDER = "/console/static/"
 NEEDED: Mapping[str, tuple[Scope, ...]] = {
     "append": ("emit",),
     "put_document": ("emit",),
+    "ingest": ("emit",),
     "compile_prompt": ("compile",),
     # Who may ask for a prompt may fetch it.
     "job": ("compile", "read"),

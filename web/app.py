@@ -12,6 +12,7 @@ from web.health import health
 from web.history import history
 from web.live import live
 from web.memory import memory
+from web.otlp import traces
 from web.reference import reference
 from workers import assembly, telemetry
 from workers.access import Access
@@ -55,7 +56,7 @@ def assemble() -> FastAPI:
         responses=openapi.REFUSED,
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (api, history, memory, live, health, reference, console):
+    for router in (api, history, memory, traces, live, health, reference, console):
         app.include_router(router)
     app.router.routes.append(mcp.route)
     problems.install(app)

@@ -37,6 +37,7 @@ from promptctx.importers import (
     opencode,
     openhands,
     openhands_events,
+    otlp,
     pi,
     swe,
     tau,
@@ -62,6 +63,7 @@ class Format:
 FORMATS: tuple[Format, ...] = (
     # The order matters: what says most about itself comes first, plain chat messages last.
     Format("promptctx", "lines of promptctx events", event_lines.matches, event_lines.sessions),
+    Format("otlp", "OpenTelemetry spans", otlp.matches, otlp.sessions),
     Format("mini-swe-agent", "mini-swe-agent run", swe.mini_matches, swe.mini_sessions),
     Format("swe-agent", "SWE-agent trajectory", swe.swe_matches, swe.swe_sessions),
     Format("tau2-bench", "tau2-bench result", tau.tau2_matches, tau.tau2_sessions),

@@ -67,16 +67,16 @@ def by_instruction(steps: Iterable[ModelCall | ToolRun]) -> dict[str, list[Model
 
 def _wanted(call: Json) -> Key:
     made = call_of(call)
-    return made["id"], made["name"], _spelt(made["arguments"])
+    return made["id"], made["name"], spelt(made["arguments"])
 
 
 def _fits(run: ToolRun, wanted: Key) -> bool:
     if run.call_id and wanted[0]:
         return run.call_id == wanted[0]
-    return wanted[1] in (run.name, "") and _spelt(run.arguments) == wanted[2]
+    return wanted[1] in (run.name, "") and spelt(run.arguments) == wanted[2]
 
 
-def _spelt(arguments: Json) -> str:
+def spelt(arguments: Json) -> str:
     if isinstance(arguments, str):
         try:
             return canonical(json.loads(arguments or "{}"))
@@ -96,7 +96,7 @@ class Told:
 
     def steps(self, steps: list[ModelCall | ToolRun]) -> Iterator[WireEvent]:
         prompts = (one for step in steps if isinstance(step, ModelCall) for one in step.prompt)
-        answered = {_key(one) for one in prompts if one.get("role") == "tool"}
+        answered = {key_of(one) for one in prompts if one.get("role") == "tool"}
         for step in steps:
             if isinstance(step, ModelCall):
                 yield from self.call(step)
@@ -110,14 +110,14 @@ class Told:
         for place, message in enumerate(call.prompt):
             if message.get("role") != "system":
                 yield from schemas
-            key = _key(message)
+            key = key_of(message)
             here[key] += 1
             if here[key] > self.messages[key]:
                 self.messages[key] += 1
                 yield from message_events(self.log, f"{call.position}.{place}", message, self.dialect, at=call.at)
         yield from schemas
         for place, message in enumerate(call.reply):
-            self.messages[_key(message)] += 1
+            self.messages[key_of(message)] += 1
             known: dict[str, Any] = {"at": call.done, "model": call.model, "usage": None if place else call.usage}
             yield from message_events(self.log, f"{call.position}.reply.{place}", message, self.dialect, **known)
 
@@ -127,7 +127,7 @@ class Told:
         return schema_events(self.log, new, self.dialect)
 
 
-def _key(message: dict[str, Json]) -> Key:
+def key_of(message: dict[str, Json]) -> Key:
     """What makes two tellings of a message the same, however each was spelt."""
     role = str(message.get("role"))
     if role == "tool":
