@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/acceptance")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("tests", "tests/acceptance", "examples")]
 
 # LiteLLM would fetch a list of prices, the Agents SDK send traces.
 os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
