@@ -52,12 +52,15 @@ def depth(value: Any) -> int:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the standard encoder already writes RFC 8785: no floats, and keys that sort alike in UTF-8 and UTF-16."""
+    """Whether the standard encoder already writes RFC 8785: floats that Python spells like JavaScript, and keys that
+    sort alike in UTF-8 and UTF-16."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
         kind = type(one)
         if kind is str or kind is int or kind is bool or one is None:
+            continue
+        if kind is float and 1e-4 <= abs(one) < 1e16 and not one.is_integer():
             continue
         if kind is dict:
             for key in one:

@@ -224,10 +224,13 @@ def recall(facts: Facts) -> Iterator[SlotItem]:
         if memory.category not in ("identity", "preference") and memory.importance >= FORGOTTEN
     ]
     given = [item for result in facts.sources if result.slot == "recall" for item in result.items]
-    texts = [*(memory.text for memory in memories), *(item.text for item in given)]
+    # What comes with a score tells nothing of which words are rare: how much of it there is depends on the budget.
+    unscored = [item for item in given if item.score is None]
+    texts = [*(memory.text for memory in memories), *(item.text for item in unscored)]
     relevant = relevances(facts.query, texts)
     found = [_memory(memory, value, facts) for memory, value in zip(memories, relevant, strict=False)]
-    found += [_given(item, value, facts) for item, value in zip(given, relevant[len(memories) :], strict=True)]
+    found += [_given(item, value, facts) for item, value in zip(unscored, relevant[len(memories) :], strict=True)]
+    found += [_given(item, 0.0, facts) for item in given if item.score is not None]
     found.sort(key=lambda item: (-(item.score or 0.0), item.key))
     for place, item in enumerate(found):
         yield replace(item, order=item.order or (0, place), volatile=True)

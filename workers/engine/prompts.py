@@ -55,13 +55,14 @@ def snapshot_about(job: JobRow, prompt: Prompt) -> Json:
 def snapshot_body(job: JobRow, prompt: Prompt, loaded: Loaded, parent: str | None) -> Json:
     """All of a snapshot but its layout: enough to compile it again, and to show it without."""
     tokenizer, mode = loaded.tokenizer, prompt.mode
+    sources = [result.dump() for result in loaded.context.sources]
     return {
         "request": job.request,
         "inputs": {
             **job.heads,
             "as_of": job.as_of,
             "parent_layout": parent,
-            "sources": [result.dump() for result in loaded.context.sources],
+            "sources": sources,
             "compiler": COMPILER,
             "tokenizer": {
                 "encoding": tokenizer.encoding,
@@ -72,7 +73,7 @@ def snapshot_body(job: JobRow, prompt: Prompt, loaded: Loaded, parent: str | Non
             "mode": {"name": mode, "spec": loaded.spec},
             "hashes": {
                 "config": content_hash(_asked(job.request))[:16],
-                "sources": content_hash([result.dump() for result in loaded.context.sources])[:16],
+                "sources": content_hash(sources)[:16],
             },
         },
         **rendered(prompt, loaded),

@@ -3,7 +3,10 @@
 What was found is recorded with the snapshot like the answer of any source, so a replay needs no index.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
 
 import numpy as np
 
@@ -11,7 +14,7 @@ from domain.modes import SlotSpec
 from domain.recall import index as indexing
 from domain.recall.index import Source
 from domain.recall.passages import passages, width
-from domain.recall.ranking import Floats, Hit, best_first
+from domain.recall.ranking import Floats, best_first
 from domain.recall.scoring import score
 from domain.snapshots import Layout
 from domain.sources import SourceItem, SourceResult
@@ -33,6 +36,8 @@ WIDTHS_PER_TOKEN, LEAD = 5, 3
 """What a token holds at most, and the tokens that a line takes beside its text: a little more is recorded than fits."""
 
 LEAST = 8
+AHEAD = 32
+"""Passages that are read at once."""
 
 
 def fetch(deps: Deps, pins: Pins, loaded: Loaded, parent: Layout | None) -> tuple[SourceResult, ...]:
@@ -56,6 +61,20 @@ def _shared(pins: Pins) -> bool:
     return bool(pins.heads["subject"]["stream"] != subject_stream(name, None))
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A passage that was found: the session and the seq of its message, and its number there."""
+
+    shelf: Shelf
+    seq: int
+    number: int
+    relevance: float
+
+    @property
+    def message(self) -> tuple[int, int]:
+        return self.shelf.stream, self.seq
+
+
 class _Search:
     """One query over the sessions that the caller may see, inside one read unit."""
 
@@ -67,19 +86,29 @@ class _Search:
         self._read: dict[tuple[int, int], tuple[Spoken | None, list[str]]] = {}
 
     def items(self, spec: SlotSpec) -> Iterator[SourceItem]:
-        shelves = [self._extended(shelf) for shelf in self._shelves()]
-        index = self._deps.shelves.joined(self._pins.tenant, shelves)
-        starts = list(_starts(shelves))
         room = max(spec.token_budget, self._loaded.plan.mode.global_slot_budget)
-        taken = 0
+        taken, places = 0, self._places()
+        while ahead := list(islice(places, AHEAD)):
+            self._read_ahead(ahead)
+            for place in ahead:
+                if room <= 0 or (spec.top_k and taken >= spec.top_k + LEAST):
+                    return
+                item = self._item(place)
+                if item is not None:
+                    taken, room = taken + 1, room - width(item.text) // WIDTHS_PER_TOKEN - LEAD
+                    yield item
+
+    def _places(self) -> "Iterator[_Place]":
+        """Where what answers the query stands, best first."""
+        shelves = [shelf for shelf in map(self._extended, self._shelves()) if shelf.index.messages]
+        index = self._deps.shelves.joined(self._pins.tenant, shelves)
+        firsts = list(accumulate((shelf.index.messages for shelf in shelves), initial=0))
+        parts = list(accumulate((len(shelf.index.of_message) for shelf in shelves), initial=0))
         for hit in best_first(index, self._loaded.context.query, self._likeness(shelves)):
-            if room <= 0 or (spec.top_k and taken >= spec.top_k + LEAST):
-                return
-            shelf, first_message, first_passage = next(one for one in reversed(starts) if one[1] <= hit.message)
-            item = self._item(shelf, hit, hit.message - first_message, first_passage)
-            if item is not None:
-                taken, room = taken + 1, room - width(item.text) // WIDTHS_PER_TOKEN - LEAD
-                yield item
+            at = bisect_right(firsts, hit.message) - 1
+            shelf, message = shelves[at], hit.message - firsts[at]
+            number = hit.passage - parts[at] - shelf.index.first_passage(message)
+            yield _Place(shelf, int(shelf.index.seqs[message]), number, hit.relevance)
 
     def _shelves(self) -> Iterator[Shelf]:
         """Oldest first, the session itself last."""
@@ -118,34 +147,35 @@ class _Search:
         cosines = [shelf.vectors.cosines(vector, len(shelf.index.of_message)) for shelf in shelves]
         return meanings.alike(np.concatenate(cosines))
 
-    def _item(self, shelf: Shelf, hit: Hit, message: int, first_passage: int) -> SourceItem | None:
-        seq = int(shelf.index.seqs[message])
-        said, parts = self._said(shelf, seq)
-        number = hit.passage - first_passage - shelf.index.first_passage(message)
-        if said is None or number >= len(parts):
+    def _item(self, place: "_Place") -> SourceItem | None:
+        """None for a message that must not be shown, or that was erased meanwhile."""
+        said, parts = self._read.get(place.message, (None, []))
+        if said is None or place.number >= len(parts):
             return None
         return SourceItem(
-            key=f"{said.event_id}/{number}",
-            text=parts[number],
+            key=f"{said.event_id}/{place.number}",
+            text=parts[place.number],
             category="episodic",
             importance=IMPORTANCE,
-            score=score(hit.relevance, IMPORTANCE),
+            score=score(place.relevance, IMPORTANCE),
             events=(said.event_id,),
             at=said.at,
             speaker=said.speaker or said.role,
-            follows=f"{said.event_id}/{number - 1}" if number else "",
-            order=(shelf.stream, seq, number),
+            follows=f"{said.event_id}/{place.number - 1}" if place.number else "",
+            order=(*place.message, place.number),
         )
 
-    def _said(self, shelf: Shelf, seq: int) -> tuple[Spoken | None, list[str]]:
-        """A message and its passages; None for one that must not be shown, or that was erased meanwhile."""
-        key = shelf.stream, seq
-        if key not in self._read:
-            said = recall.at(self._unit, self._pins.tenant, shelf.stream, shelf.generation, seq)
-            if said is not None and (said.recorded_at > self._pins.as_of or self._shown_anyway(shelf, said)):
-                said = None
-            self._read[key] = said, passages(said.text) if said else []
-        return self._read[key]
+    def _read_ahead(self, places: "Sequence[_Place]") -> None:
+        """Reads the messages of these places, and their passages: one look into the store for each session."""
+        wanted: dict[Shelf, set[int]] = {}
+        for place in places:
+            if place.message not in self._read:
+                self._read[place.message] = None, []
+                wanted.setdefault(place.shelf, set()).add(place.seq)
+        for shelf, seqs in wanted.items():
+            for said in recall.these(self._unit, self._pins.tenant, shelf.stream, shelf.generation, seqs):
+                if said.recorded_at <= self._pins.as_of and not self._shown_anyway(shelf, said):
+                    self._read[shelf.stream, said.seq] = said, passages(said.text)
 
     def _shown_anyway(self, shelf: Shelf, said: Spoken) -> bool:
         """Whether the message stands in the window, or after what the request is pinned to."""
@@ -168,12 +198,3 @@ def _family(name: str, parent: str | None, sessions: Sequence[Session]) -> set[s
         if not more:
             return found
         found |= more
-
-
-def _starts(shelves: list[Shelf]) -> Iterator[tuple[Shelf, int, int]]:
-    """Each shelf with the places of its first message and first passage in the joined index."""
-    message, passage = 0, 0
-    for shelf in shelves:
-        if shelf.index.messages:
-            yield shelf, message, passage
-        message, passage = message + shelf.index.messages, passage + len(shelf.index.of_message)

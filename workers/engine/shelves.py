@@ -12,7 +12,7 @@ KEPT = 4096
 KEPT_JOINED = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shelf:
     """One session, as far as it is indexed."""
 

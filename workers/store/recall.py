@@ -1,6 +1,7 @@
 """What recall reads: the sessions of a subject, and the messages of a session that its index does not hold yet."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +75,13 @@ _SAYS = sa.or_(*(events.c.kind == sa.literal_column(f"'{kind}'") for kind in ROL
 """Asked of the database: whoever counts rows must not take many that say nothing for the end of the session."""
 
 
+_LISTED = {
+    "sqlite": sa.text("SELECT value FROM json_each(:seqs)"),
+    "postgresql": sa.text("SELECT value::bigint FROM json_array_elements_text(CAST(:seqs AS json))"),
+}
+"""Many seqs as one parameter, so that the statement stays the same."""
+
+
 def _spoken(chosen: Any) -> Prepared:
     return Prepared(
         lambda dialect: (
@@ -85,7 +93,7 @@ def _spoken(chosen: Any) -> Prepared:
                 messages.c.generation == bindparam("of_generation"),
                 events.c.payload.is_not(None),
                 _SAYS,
-                chosen(),
+                chosen(dialect),
             )
             .order_by(messages.c.seq)
             .limit(bindparam("most"))
@@ -93,8 +101,8 @@ def _spoken(chosen: Any) -> Prepared:
     )
 
 
-_AFTER = _spoken(lambda: messages.c.seq > bindparam("after"))
-_ONE = _spoken(lambda: messages.c.seq == bindparam("seq"))
+_AFTER = _spoken(lambda dialect: messages.c.seq > bindparam("after"))
+_THESE = _spoken(lambda dialect: messages.c.seq.in_(_LISTED[dialect]))
 
 
 def after(unit: Unit, tenant: str, stream: int, generation: int, seq: int, most: int) -> list[Spoken]:
@@ -103,9 +111,10 @@ def after(unit: Unit, tenant: str, stream: int, generation: int, seq: int, most:
     return list(_read(unit, tenant, unit.run(_AFTER, key).fetchall()))
 
 
-def at(unit: Unit, tenant: str, stream: int, generation: int, seq: int) -> Spoken | None:
-    key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "seq": seq, "most": 1}
-    return next(_read(unit, tenant, unit.run(_ONE, key).fetchall()), None)
+def these(unit: Unit, tenant: str, stream: int, generation: int, seqs: Collection[int]) -> list[Spoken]:
+    """The messages with these seqs, but for those that are gone."""
+    key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "most": len(seqs)}
+    return list(_read(unit, tenant, unit.run(_THESE, {**key, "seqs": json.dumps(sorted(seqs))}).fetchall()))
 
 
 def _read(unit_of_work: Unit, tenant: str, rows: Any) -> Iterator[Spoken]:
