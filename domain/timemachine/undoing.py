@@ -50,15 +50,22 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Compensation:
-    """`undone` are the events to be taken back, newest first."""
+    """`undone` are the events to be taken back, newest first; `still` those that a rollback of them took back before:
+    they would return with it otherwise."""
 
     undone: tuple[Event, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    still: tuple[Event, ...] = ()
+
+    @property
+    def gone(self) -> tuple[Event, ...]:
+        return (*self.undone, *self.still)
 
 
 def compensation(wrote: Iterable[Event], stream: Sequence[Event]) -> Compensation:
     """Of what a session wrote into a subject's stream, what can be taken back. `stream` holds the events in force there
     since the first of them, in order."""
+    wrote = tuple(wrote)
     ours = {event.event_id for event in wrote}
     newest: dict[Key, Event] = {}
     undone: list[Event] = []
@@ -75,7 +82,10 @@ def compensation(wrote: Iterable[Event], stream: Sequence[Event]) -> Compensatio
             conflicts.append(Conflict(event, newer))
             # What stays stands in the way of what is older.
             newest.update({key: event for key in keys if key not in newest})
-    return Compensation(tuple(undone), tuple(conflicts))
+    held = {event.event_id for event in stream}
+    goes_behind = any(isinstance(event.payload, ContextRolledBack) for event in undone)
+    still = [event for event in wrote if event.event_id not in held] if goes_behind else []
+    return Compensation(tuple(undone), tuple(conflicts), tuple(still))
 
 
 def keys_of(event: Event) -> Sequence[Key]:

@@ -56,6 +56,12 @@ def test_prompts_are_explained(run: Run) -> None:
     assert "train number" in run("provenance", "trip@4")
 
 
+def test_a_rollback_counts_what_it_hides_and_tells_what_it_brings_back_in_short(run: Run) -> None:
+    assert "would go back to seq 8 from 9, hiding 1 event\n" in run("rollback", "trip", "--to-seq", "8", "--dry-run")
+    assert "go back to seq 4 from 9, hiding 5 events\n" in run("rollback", "trip", "--to-seq", "4")
+    assert "  brings back seq 5–9\n" in run("rollback", "trip", "--to-seq", "9", "--dry-run")
+
+
 def test_flags_and_labels_choose_what_is_kept(run: Run) -> None:
     assert "flagged trip@2 as bad" in run("flag", "trip@2", "--note", "wrong train")
     (bad,) = run("flagged", "--json")["flagged"]

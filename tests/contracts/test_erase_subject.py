@@ -140,3 +140,77 @@ def test_blocks_of_an_upload_that_failed_are_swept(
     assert engine.get_document(tenant, "s", "kept") == "kept"
     engine.put_document(tenant, "s", "lost", [b"lost half-way"])
     assert engine.get_document(tenant, "s", "lost") == "lost half-way"
+
+
+def moved(engine: Engine, tenant: str) -> Json:
+    """A session that was Ann's and is Bob's now, whose memory got something of hers; a prompt that shows it."""
+    engine.append(
+        tenant, "s", [said(f"{SECRET} said before anyone was told"), event("profile.set", key="x", value=SECRET)]
+    )
+    engine.append(tenant, "s", [event("session.started", subject="ann"), (told := said(SECRET))])
+    engine.append(tenant, "s", [event("session.started", subject="bob"), said("I am Bob"), said(f"you said {SECRET}")])
+    memories = [
+        event("memory.recorded", id="hers", text=SECRET, derived_from=[told["event_id"]]),
+        event("memory.recorded", id="his", text="Bob likes tea", category="identity"),
+    ]
+    engine.append(tenant, "s", memories)
+    engine.append(tenant, "bob-1", [event("session.started", subject="bob"), said("hello")])
+    drain(engine)
+    return compiled(engine, tenant, "bob-1", query="my number")
+
+
+def test_a_session_that_was_a_subjects_for_a_while_goes_whole_and_the_other_subject_keeps_its_memory(
+    engine: Engine, tenant: str, database: Database
+) -> None:
+    shown = moved(engine, tenant)
+    assert SECRET in str(shown["payload"])
+    would = engine.erase(tenant, "ann", dry_run=True)
+    assert would["sessions"] == ["s"]
+    told = engine.erase(tenant, "ann")
+    drain(engine)
+    assert (told["sessions"], told["elsewhere"]) == (["s"], {"events": 1, "prompts": 1})
+    assert SECRET not in everything(database, tenant)
+    assert "Bob likes tea" in everything(database, tenant)
+    with pytest.raises(SnapshotRedacted, match="erased"):
+        engine.replay(tenant, shown["id"])
+    engine.append(tenant, "s", [said("hello again")])
+    assert "hello again" in str(compiled(engine, tenant, "s")["payload"])
+    assert engine.session(tenant, "s")["subject"] == "bob"
+    report = engine.verify(tenant)
+    assert report["ok"], report["problems"]
+
+
+def test_what_is_erased_with_the_newer_subject_of_a_session_is_what_it_held_in_every_spell(
+    engine: Engine, tenant: str, database: Database
+) -> None:
+    moved(engine, tenant)
+    told = engine.erase(tenant, "bob")
+    drain(engine)
+    assert told["sessions"] == ["bob-1", "s"]
+    assert SECRET not in everything(database, tenant)
+    report = engine.verify(tenant)
+    assert report["ok"], report["problems"]
+
+
+def test_an_interrupted_erasure_of_a_moved_session_is_finished_by_asking_again(
+    engine: Engine, tenant: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved(engine, tenant)
+    real, done = erasing.log.erase_between, list[int]()
+
+    def killed(unit: Any, of: str, stream: int, after: int, upto: int) -> None:
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        done.append(upto)
+        real(unit, of, stream, after, upto)
+
+    monkeypatch.setattr(erasing, "PIECE", 1)
+    monkeypatch.setattr(erasing.log, "erase_between", killed)
+    with pytest.raises(KeyboardInterrupt):
+        engine.erase(tenant, "ann")
+    monkeypatch.undo()
+    assert not engine.verify(tenant)["ok"]
+    assert engine.erase(tenant, "ann")["sessions"] == ["s"]
+    drain(engine)
+    assert SECRET not in everything(database, tenant)
+    assert engine.verify(tenant)["ok"]

@@ -81,6 +81,22 @@ def test_a_rollback_of_a_rollback_brings_back_what_was_taken_back(engine: Engine
     assert found["ok"], found
 
 
+@pytest.mark.parametrize("times", [2, 3])
+def test_going_back_to_the_same_version_again_and_again_is_going_back_once(
+    engine: Engine, tenant: str, times: int
+) -> None:
+    started(engine, tenant)
+    version = compiled(engine, tenant)
+    engine.append(tenant, "s", [event("profile.set", key="seat", value="aisle")])
+    first = back(engine, tenant, version)
+    assert [one["text"] for one in first["takes_back"]] == ["aisle"]
+    for _ in range(times - 1):
+        back(engine, tenant, version)
+    assert again(engine, tenant, version)["content_hash"] == version["content_hash"]
+    engine.append(tenant, "s", [event("context.rolled_back", to_seq=first["seq"] - 1)])
+    assert "aisle" in str(compiled(engine, tenant)["payload"])
+
+
 def test_what_another_session_changed_since_is_not_taken_back(engine: Engine, tenant: str) -> None:
     started(engine, tenant)
     version = compiled(engine, tenant)

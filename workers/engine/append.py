@@ -245,7 +245,7 @@ class _Batch:
             found = undoing.taken_back(self.unit, self.home, name, goal, target.events)
             shared.append(found)
             if found.undone:
-                made = undoing.undo(name, one.event, found.undone, f"{self.home.stream_id}@{self.head}")
+                made = undoing.undo(name, one.event, found.gone, f"{self.home.stream_id}@{self.head}")
                 target.events.append(made)
                 target.places.append(_NO_RECEIPT)
                 self._targets[name] = target

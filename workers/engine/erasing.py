@@ -1,13 +1,14 @@
 """Erasing a subject: all that its sessions, its profile and its memory ever said, and every prompt that showed it.
 
 Each stream says so with one `event.redacted` that empties it up to its head: that is the moment of the erasure, and
-what was stored goes right after it, in pieces. Interrupted, it is taken up by asking again; asked again later, it
-erases what came since. The chains still verify, and the same events sent again store nothing.
+what was stored goes right after it, in pieces. A session that was the subject's for a while goes whole, whoever has it
+now: what came later in it was said with the subject's words in view. Interrupted, it is taken up by asking again; asked
+again later, it erases what came since. The chains still verify, and the same events sent again store nothing.
 """
 
 import uuid
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from domain.canonical import canonical_json
@@ -17,18 +18,27 @@ from workers.clock import format_time
 from workers.engine import dumping
 from workers.engine.deps import Deps
 from workers.engine.drafts import checked_name
+from workers.engine.owners import Spell, spells
 from workers.engine.project import catch_up
 from workers.engine.prompts import NAMESPACE
 from workers.engine.reading import subject_stream
 from workers.engine.walking import Progress
 from workers.store import Unit, acts, documents, erasures, jobs, log, snapshots, streams, subject_keys, work
-from workers.store.log import NewEvent
+from workers.store.log import NewEvent, StoredEvent
 from workers.store.streams import StreamRow
 
 Json = dict[str, Any]
 
 PIECE = 20_000
 """Events whose payloads go in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A session that is erased, with the spells of its subjects."""
+
+    row: StreamRow
+    spells: Sequence[Spell]
 
 
 def erase(
@@ -42,21 +52,24 @@ def erase(
     if not rows:
         raise InvalidRequest(f"Nothing is known of the subject {subject!r} in tenant {tenant!r}.", subject=subject)
     told: Json = {
-        "tenant": tenant, "subject": subject, "sessions": sorted(row.name for row in sessions), "streams": len(rows),
-        "events": sum(row.head for row in rows), "prompts": sum(row.version for row in rows), "dry_run": dry_run,
+        "tenant": tenant, "subject": subject, "sessions": sorted(one.row.name for one in sessions),
+        "streams": len(rows), "events": sum(row.head for row in rows), "prompts": sum(row.version for row in rows),
+        "dry_run": dry_run,
     }  # fmt: skip
     if dry_run:
         return told
     with deps.database.write(tenant) as unit:
-        name = erasures.begin(unit, tenant, subject, reason, deps.clock.now())
+        # Interrupted, it will need what the log can tell no longer then.
+        whose = {one.row.name: [astuple(spell) for spell in one.spells] for one in sessions}
+        name = erasures.begin(unit, tenant, subject, reason, {**told, "spells": whose}, deps.clock.now())
         about = {"erasure": name, "events": told["events"], "prompts": told["prompts"]}
         acts.note(unit, tenant, deps.clock.now(), acts.OPERATOR, "subject.erased", about)
         # First of all: copies and backups of what was sealed are unreadable from here on, whatever happens next.
-        subject_keys.delete(unit, tenant, {subject, *(f"session:{row.name}" for row in sessions)})
+        subject_keys.delete(unit, tenant, {subject, *(f"session:{one.row.name}" for one in sessions)})
     for row in rows:
         dumping.forget_files(deps, tenant, _stream(deps, row, name, reason))
         _payloads(deps, row, progress, told["events"])
-    told["elsewhere"] = _elsewhere(deps, tenant, sessions, rows, name)
+    told["elsewhere"] = _elsewhere(deps, subject, sessions, rows, name)
     for row in rows:
         if not row.stream_id.startswith("audit/"):
             with deps.database.read(tenant) as unit:
@@ -83,27 +96,29 @@ def listing(deps: Deps, tenant: str) -> list[Json]:
     ]  # fmt: skip
 
 
-def _sessions(unit: Unit, tenant: str, subject: str) -> list[StreamRow]:
-    """The subject's sessions, and forks of them whosever they are: a fork holds copies."""
+def _sessions(unit: Unit, tenant: str, subject: str) -> list[_Session]:
+    """The sessions that are the subject's or were, and forks of them whosever they are: a fork holds copies."""
     every: list[StreamRow] = []
     below: int | None = None
     while page := streams.listing(unit, tenant, "session", 1000, below):
         every += page
         below = page[-1].number
-    stream = subject_stream("", subject)
-    found = {row.name: row for row in every if subject_stream(row.name, row.about.get("subject")) == stream}
+    stream, started = subject_stream("", subject), log.started(unit, tenant)
+    begun = erasures.unfinished(unit, tenant, subject).get("spells", {})
+    found: dict[str, _Session] = {}
     for row in sorted(every, key=lambda row: row.number):
-        if row.about.get("forked_from") in found:
-            found.setdefault(row.name, row)
+        before = [Spell(*spell) for spell in begun.get(row.name, ())]
+        one = _Session(row, [*before, *spells(row.name, started.get(row.number, ()))])
+        held = {subject_stream(row.name, row.about.get("subject")), *(spell.stream for spell in one.spells)}
+        if stream in held or row.about.get("forked_from") in found:
+            found[row.name] = one
     return list(found.values())
 
 
-def _streams(unit: Unit, tenant: str, subject: str, sessions: list[StreamRow]) -> Iterator[StreamRow]:
+def _streams(unit: Unit, tenant: str, subject: str, sessions: list[_Session]) -> Iterator[StreamRow]:
     names = [subject_stream("", subject)]
-    for row in sessions:
-        names += [row.stream_id, f"audit/{row.name}"]
-        if not row.about.get("subject"):
-            names.append(subject_stream(row.name, None))
+    for one in sessions:
+        names += [one.row.stream_id, f"audit/{one.row.name}", subject_stream(one.row.name, None)]
     found = (streams.get(unit, tenant, name) for name in dict.fromkeys(names))
     yield from (row for row in found if row is not None)
 
@@ -146,23 +161,48 @@ def _payloads(deps: Deps, row: StreamRow, progress: Progress | None, total: int)
             progress(upto - at, total)
 
 
-def _elsewhere(deps: Deps, tenant: str, sessions: list[StreamRow], rows: list[StreamRow], name: str) -> Json:
-    """What came through these sessions into memory that the tenant shares, and prompts of other sessions."""
-    now = deps.clock.now()
+def _elsewhere(deps: Deps, subject: str, sessions: list[_Session], rows: list[StreamRow], name: str) -> Json:
+    """What came through these sessions into memory that others share, and prompts of other sessions."""
+    now, tenant = deps.clock.now(), rows[0].tenant
+    others = {spell.stream for one in sessions for spell in one.spells} - {row.stream_id for row in rows}
+    count, ids, grown, gone = 0, set[str](), list[StreamRow](), list[str]()
     with deps.database.write(tenant) as unit:
-        shared = streams.lock(unit, tenant, "tenant/shared", now)
-        came = log.came_through(unit, tenant, shared.number, {row.stream_id for row in sessions})
-        ids = {one.event_id for one in came}
-        for one in came:
-            shared = _append(unit, shared, name, EventRedacted(event_id=one.event_id, reason="its subject"), now)
-            log.erase_between(unit, tenant, shared.number, one.seq - 1, one.seq)
+        for stream in sorted({*others, "tenant/shared"}):
+            shared = streams.lock(unit, tenant, stream, now)
+            came = log.came_through(unit, tenant, shared.number, {one.row.stream_id for one in sessions})
+            if stream in others:
+                came = _theirs(unit, subject, sessions, came)
+            for one in came:
+                shared = _append(unit, shared, name, EventRedacted(event_id=one.event_id, reason="its subject"), now)
+                log.erase_between(unit, tenant, shared.number, one.seq - 1, one.seq)
+            grown += [shared] if came else []
+            count, ids = count + len(came), ids | {one.event_id for one in came}
         for row in rows:
             ids |= log.ids(unit, tenant, row.number, row.head)
-        gone = list(_prompts(unit, tenant, {row.number for row in rows}, ids, now))
+        gone += _prompts(unit, tenant, {row.number for row in rows}, ids, now)
     dumping.forget_files(deps, tenant, gone)
-    if came:
-        catch_up(deps, tenant, shared.number, shared.head)
-    return {"events": len(came), "prompts": len(gone)}
+    for row in grown:
+        catch_up(deps, tenant, row.number, row.head)
+    return {"events": count, "prompts": len(gone)}
+
+
+def _theirs(unit: Unit, subject: str, sessions: list[_Session], came: list[StoredEvent]) -> list[StoredEvent]:
+    """Of what came into another subject's memory that which was made from what this one said."""
+    stream = subject_stream("", subject)
+    mine = {one.row.stream_id: [spell for spell in one.spells if spell.stream == stream] for one in sessions}
+    said = {
+        event_id
+        for one in sessions
+        for spell in mine[one.row.stream_id]
+        for event_id in log.ids(unit, one.row.tenant, one.row.number, spell.last, spell.first - 1)
+    }
+
+    def is_theirs(event: StoredEvent) -> bool:
+        session, _, seq = (event.origin or "").rpartition("@")
+        sources = getattr(log.fact(event).payload, "derived_from", ())
+        return any(int(seq) in spell for spell in mine[session]) or not said.isdisjoint(sources)
+
+    return [one for one in came if is_theirs(one)]
 
 
 def _prompts(unit: Unit, tenant: str, done: set[int], ids: set[str], now: int) -> Iterator[str]:

@@ -69,12 +69,11 @@ def taken_back(
     if not wrote:
         return undoing.compensation(also, also)
     stored = log.since(unit, home.tenant, row.number, wrote[0].seq - 1)
+    ours = [*map(log.fact, wrote), *also]
     if log.refolds(unit, home.tenant, row.number):
         in_force = set(effective(log.headers(unit, home.tenant, row.number, log.NO_END)))
         stored = [event for event in stored if event.seq in in_force]
-    chosen = {event.seq for event in wrote}
-    events = [*map(log.fact, stored), *also]
-    return undoing.compensation([*(event for event in events if event.seq in chosen), *also], events)
+    return undoing.compensation(ours, [*map(log.fact, stored), *also])
 
 
 def _place(event: StoredEvent | NewEvent) -> int:

@@ -39,15 +39,22 @@ def listing(unit: Unit, tenant: str) -> list[Erasure]:
     ]
 
 
-def begin(unit: Unit, tenant: str, subject: str, reason: str, now: int) -> str:
-    """Note that an erasure begins; one that was interrupted is taken up again."""
+def unfinished(unit: Unit, tenant: str, subject: str) -> Json:
+    """What an erasure of this subject that was interrupted had set out to erase."""
+    open_ones = (erasures.c.tenant == tenant, erasures.c.subject == subject, erasures.c.finished_at.is_(None))
+    found = unit.execute(sa.select(erasures.c.told).where(*open_ones)).scalar()
+    return parse_json(found) if found else {}
+
+
+def begin(unit: Unit, tenant: str, subject: str, reason: str, told: Json, now: int) -> str:
+    """Note that an erasure of `told` begins; one that was interrupted is taken up again."""
     open_ones = (erasures.c.tenant == tenant, erasures.c.subject == subject, erasures.c.finished_at.is_(None))
     found = unit.execute(sa.select(erasures.c.id).where(*open_ones)).scalar()
     if found is not None:
         return str(found)
     name = str(uuid.uuid4())
     row = {"tenant": tenant, "id": name, "subject": subject, "reason": canonical_json(reason), "started_at": now}
-    unit.execute(sa.insert(erasures).values(row))
+    unit.execute(sa.insert(erasures).values({**row, "told": canonical_json(told)}))
     return name
 
 

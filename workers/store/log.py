@@ -371,6 +371,15 @@ def of_kind(unit: Unit, tenant: str, stream: int, kind: str) -> list[StoredEvent
     return [_stored(unit, tenant, found) for found in unit.execute(query.order_by(events.c.seq))]
 
 
+def started(unit: Unit, tenant: str) -> dict[int, list[StoredEvent]]:
+    """The `session.started` events of every stream of a tenant, in order. Goes through all of its events."""
+    query = sa.select(events.c.stream, *_COLUMNS).where(events.c.tenant == tenant, events.c.kind == "session.started")
+    found: dict[int, list[StoredEvent]] = {}
+    for number, *row in unit.execute(query.order_by(events.c.stream, events.c.seq)):
+        found.setdefault(number, []).append(_stored(unit, tenant, row))
+    return found
+
+
 def through(unit: Unit, tenant: str, stream: int, session: str, after: int) -> list[StoredEvent]:
     """The events after `after` that came into a stream through a session, in order."""
     mine = (events.c.tenant == tenant, events.c.stream == stream, events.c.seq > after)
@@ -536,10 +545,10 @@ def erase_between(unit: Unit, tenant: str, stream: int, after: int, upto: int) -
     )
 
 
-def ids(unit: Unit, tenant: str, stream: int, upto: int) -> set[str]:
-    """The ids of the events up to a seq."""
+def ids(unit: Unit, tenant: str, stream: int, upto: int, after: int = 0) -> set[str]:
+    """The ids of the events after one seq up to another."""
     query = sa.select(events.c.event_id).where(
-        events.c.tenant == tenant, events.c.stream == stream, events.c.seq <= upto
+        events.c.tenant == tenant, events.c.stream == stream, events.c.seq > after, events.c.seq <= upto
     )
     return set(map(unpack_id, unit.execute(query).scalars()))
 

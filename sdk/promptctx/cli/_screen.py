@@ -31,6 +31,17 @@ def short(value: object, width: int = 80) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
+def ranges(numbers: Iterable[int]) -> str:
+    """Whole numbers in short: "2–5, 9"."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][-1] + 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ", ".join("–".join(map(str, one)) for one in found)
+
+
 def _escape(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from promptctx.cli._app import Cli, Json, app
-from promptctx.cli._screen import console, say, short, show_json, table
+from promptctx.cli._screen import console, ranges, say, short, show_json, table
 from promptctx.cli.log import SessionId
 from promptctx.cli.prompts import PromptId
 from promptctx.cli.report import show_prompt
@@ -142,7 +142,9 @@ def rollback(
 
 def _show_plan(plan: Any, done: Any, keep_memory: bool) -> None:
     would = "" if done["done"] else "would "
-    say(f"{would}go back to seq {plan['to_seq']} from {plan['head']}, hiding {len(plan['hides'])} events")
+    hidden = len(plan["hides"])
+    events = "1 event" if hidden == 1 else f"{hidden} events"
+    say(f"{would}go back to seq {plan['to_seq']} from {plan['head']}, hiding {events}")
     for name, title in (("hides", "hides"), ("stays", "keeps"), ("takes_back", "takes back"), ("conflicts", "leaves")):
         if keep_memory and name in ("takes_back", "conflicts"):
             continue
@@ -150,7 +152,7 @@ def _show_plan(plan: Any, done: Any, keep_memory: bool) -> None:
             newer = f", newer: seq {one['newer']['seq']}" if "newer" in one else ""
             say(f"  {title} {one['seq']} {one['kind']}: {short(one['text'], 60)}{newer}")
     if plan["returns"]:
-        say(f"  brings back seqs {', '.join(map(str, plan['returns']))}")
+        say(f"  brings back seq {ranges(plan['returns'])}")
     if done["done"]:
         say(f"rolled back by the event at seq {done['seq']}; roll back to seq {plan['head']} to undo it")
 
