@@ -192,6 +192,8 @@ def _items(fill: SlotFill) -> Iterable[Entry]:
         }
         if one.item.score is not None:
             found["score"] = one.item.score
+        if one.item.in_time:
+            found["in_time"] = True
         if one.cut:
             found["cut"] = True
         yield found

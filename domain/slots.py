@@ -45,6 +45,7 @@ class SlotItem:
     heading: str = ""
     lead: str = ""
     follows: str = ""
+    in_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +264,7 @@ def _spoken(item: SourceItem, value: float, facts: Facts) -> SlotItem:
     return SlotItem(
         "recall", item.key, inline(item.text), (1, day, *item.order), item.events, item.at, value, item.category,
         item.tags, heading=day, lead=f"{who}{words.colon}" if who else "", follows=item.follows,
+        in_time=item.in_time,
     )  # fmt: skip
 
 

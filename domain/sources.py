@@ -16,7 +16,8 @@ class SourceItem:
     """One item of a source. `score` 0..1 ranks it in `recall`; None lets the lexical score decide.
 
     What was said by somebody names the `speaker`, and when in `at` (microseconds UTC); it is shown under its day, in
-    the `order` it was said in, and `follows` the key of the item that it goes on from. `events` made it.
+    the `order` it was said in, and `follows` the key of the item that it goes on from. `events` made it. `in_time`
+    tells that it is of a time that the query names, which its score counts for it.
     """
 
     key: str
@@ -30,6 +31,7 @@ class SourceItem:
     speaker: str = ""
     follows: str = ""
     order: tuple[int, ...] = ()
+    in_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

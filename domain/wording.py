@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from domain.requests import SlotName
@@ -152,6 +152,11 @@ def clock_time(at: int, as_of: int, zone: str | None) -> str:
 
 def calendar_day(at: int, zone: str | None) -> str:
     return _wall(at, zone).strftime("%Y-%m-%d")
+
+
+def ahead_of_utc(at: int, zone: str | None) -> int:
+    """By how much clocks there are ahead of UTC at that moment, in microseconds."""
+    return round((_wall(at, zone).utcoffset() or timedelta()).total_seconds()) * 1_000_000
 
 
 def _wall(at: int, zone: str | None) -> datetime:

@@ -14,6 +14,7 @@ from domain.recall.index import Index, hashed
 from domain.recall.terms import terms
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Places = NDArray[np.integer[Any]]
 
 SATURATION, LENGTH = 1.2, 0.75
@@ -38,6 +39,9 @@ one long one, but a short turn of a chat is no better than its neighbour for say
 LIKENESS, LIKE_AROUND = 0.7, 0.5
 """What a likeness in meaning weighs beside the words, and that of the messages next to it beside its own."""
 
+TIME = 0.3
+"""What being of a time that the query names weighs beside all else."""
+
 BITS = (1 << 17) - 1
 
 WEAK = 0.35
@@ -46,36 +50,38 @@ WEAK = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage by its place in the index. `relevance` is 0..1: 1 is first in every signal."""
+    """A passage by its place in the index. `relevance` is 0..1: 1 is first in every signal. `in_time` tells that it is
+    of a time that the query names."""
 
     passage: int
     message: int
     relevance: float
+    in_time: bool = False
 
 
 def query_terms(query: str) -> dict[str, float]:
     return dict.fromkeys(terms(query), 1.0)
 
 
-def ranked(index: Index, query: str, likeness: Floats | None = None, boost: Floats | None = None) -> list[Hit]:
+def ranked(index: Index, query: str, likeness: Floats | None = None, in_time: Flags | None = None) -> list[Hit]:
     """All that `best_first` tells."""
-    return list(best_first(index, query, likeness, boost))
+    return list(best_first(index, query, likeness, in_time))
 
 
-def best_first(index: Index, query: str, likeness: Floats | None = None, boost: Floats | None = None) -> Iterator[Hit]:
+def best_first(index: Index, query: str, likeness: Floats | None = None, in_time: Flags | None = None) -> Iterator[Hit]:
     """All passages with any relevance, best first; equals in the order of the log, newest first. `likeness` tells for
-    each passage how alike it is to the query in meaning, from 0 where nobody knows to 1 where it surely is; `boost`
-    multiplies the relevance of messages."""
+    each passage how alike it is to the query in meaning, from 0 where nobody knows to 1 where it surely is;
+    `in_time` whether it is of a time that the query names."""
     if not index.messages:
         return
     role = np.where(index.said_by_user, 1.0, OTHERS)
     fused = _by_words(index, query, role)
     if likeness is not None:
         fused = (fused + LIKENESS * _by_meaning(index, likeness)) / (1 + LIKENESS)
+    if in_time is not None:
+        fused = (fused + TIME * in_time) / (1 + TIME)
     fused *= role[index.of_message] * ((np.maximum(index.widths, SHORT) + SHORT) / (2 * SHORT)) ** -BRIEF
-    if boost is not None:
-        fused *= boost[index.of_message]
-    yield from _in_order(index, np.minimum(fused, 1.0))
+    yield from _in_order(index, np.minimum(fused, 1.0), in_time)
 
 
 def _by_meaning(index: Index, likeness: Floats) -> Floats:
@@ -107,11 +113,12 @@ def _by_words(index: Index, query: str, role: Floats) -> Floats:
     ) / (1 + MESSAGE + AROUND)
 
 
-def _in_order(index: Index, fused: Floats) -> Iterator[Hit]:
+def _in_order(index: Index, fused: Floats, in_time: Flags | None) -> Iterator[Hit]:
     found = np.flatnonzero(fused > 0)
     order = np.lexsort((-found, -np.round(fused[found], 9)))
     for one in found[order]:
-        yield Hit(int(one), int(index.of_message[one]), float(fused[one]))
+        there = in_time is not None and bool(in_time[one])
+        yield Hit(int(one), int(index.of_message[one]), float(fused[one]), there)
 
 
 def _share(scores: Floats, ideal: float) -> Floats:

@@ -79,6 +79,19 @@ def test_what_left_the_window_of_the_session_itself_is_recalled_and_what_stands_
         assert shown(prompt).count("Where does my sister Ruth live?") == 1
 
 
+def test_what_was_said_in_the_time_that_the_query_names_is_recalled_first_and_the_report_says_so(
+    engine: Engine, tenant: str
+) -> None:
+    talk(engine, tenant, "early", "ada", "We had soup for dinner.", occurred_at="2023-03-05T18:00:00Z")
+    talk(engine, tenant, "late", "ada", "We had rice for dinner.", occurred_at="2023-05-08T18:00:00Z")
+    talk(engine, tenant, "now", "ada", "Hello.")
+    for query, meal in (("What was for dinner in March 2023?", "soup"), ("2023年5月 dinner", "rice")):
+        prompt = compiled(engine, tenant, "now", query=query)
+        items = prompt["report"]["slots"]["recall"]["items"]
+        assert [(meal in one["text"], one.get("in_time", False)) for one in items] == [(True, True), (False, False)]
+        assert engine.replay(tenant, prompt["id"])["identical"]
+
+
 def test_an_erased_message_is_recalled_no_more(engine: Engine, tenant: str, told: str) -> None:
     assert "Bergen" in shown(compiled(engine, tenant, told))
     source = engine.events(tenant, "before")["events"][1]["event_id"]

@@ -16,9 +16,11 @@ from domain.recall.index import Source
 from domain.recall.passages import passages, width
 from domain.recall.ranking import Floats, best_first
 from domain.recall.scoring import score
+from domain.recall.times import asked_about
 from domain.snapshots import Layout
 from domain.sources import SourceItem, SourceResult
 from domain.windows import earliest
+from domain.wording import ahead_of_utc
 from workers.engine.contexts import Loaded, Pins
 from workers.engine.deps import Deps
 from workers.engine.reading import subject_stream
@@ -69,6 +71,7 @@ class _Place:
     seq: int
     number: int
     relevance: float
+    in_time: bool
 
     @property
     def message(self) -> tuple[int, int]:
@@ -104,11 +107,18 @@ class _Search:
         index = self._deps.shelves.joined(self._pins.tenant, shelves)
         firsts = list(accumulate((shelf.index.messages for shelf in shelves), initial=0))
         parts = list(accumulate((len(shelf.index.of_message) for shelf in shelves), initial=0))
-        for hit in best_first(index, self._loaded.context.query, self._likeness(shelves)):
+        query = self._loaded.context.query
+        in_time = asked_about(index, query, self._pins.as_of, self._shift()) if index.messages else None
+        for hit in best_first(index, query, self._likeness(shelves), in_time):
             at = bisect_right(firsts, hit.message) - 1
             shelf, message = shelves[at], hit.message - firsts[at]
             number = hit.passage - parts[at] - shelf.index.first_passage(message)
-            yield _Place(shelf, int(shelf.index.seqs[message]), number, hit.relevance)
+            yield _Place(shelf, int(shelf.index.seqs[message]), number, hit.relevance, hit.in_time)
+
+    def _shift(self) -> int:
+        """By how much the clocks of the session are ahead of UTC, in microseconds."""
+        info = self._loaded.context.session.one("session")
+        return ahead_of_utc(self._pins.as_of, info.time_zone if info else None)
 
     def _shelves(self) -> Iterator[Shelf]:
         """Oldest first, the session itself last."""
@@ -163,6 +173,7 @@ class _Search:
             speaker=said.speaker or said.role,
             follows=f"{said.event_id}/{place.number - 1}" if place.number else "",
             order=(*place.message, place.number),
+            in_time=place.in_time,
         )
 
     def _read_ahead(self, places: "Sequence[_Place]") -> None:
