@@ -57,6 +57,15 @@ class Layout:
         }
 
     @classmethod
+    def read(cls, data: Any) -> "Layout | None":
+        """The stored layout; None if there is none, or if this release cannot read it, as another wrote it: the next
+        prompt is made from the log then, as the first of its view."""
+        try:
+            return None if data is None else cls.load(data)
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    @classmethod
     def load(cls, data: dict[str, Any]) -> "Layout":
         system, business = data["anchors"]
         lines = tuple(SummaryLine.load(line) for line in data["summary"])

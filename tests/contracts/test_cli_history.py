@@ -62,6 +62,25 @@ def test_a_rollback_counts_what_it_hides_and_tells_what_it_brings_back_in_short(
     assert "  brings back seq 5–9\n" in run("rollback", "trip", "--to-seq", "9", "--dry-run")
 
 
+def test_no_secret_is_in_a_folder_for_a_bug_report_nor_in_what_a_rollback_would_hide(
+    run: Run, http: httpx2.Client, tmp_path: Path
+) -> None:
+    key = "ghp_" + "a1B2" * 9
+    with promptctx.Client(str(http.base_url).rstrip("/")) as client:
+        session = client.session("trip")
+        for turn in range(4, 8):
+            session.user(f"Find the train number {turn}, please. " + f"Leg {turn} goes over the mountains. " * 30)
+            session.assistant(f"Train {turn} leaves at noon. The key is {key}.")
+            prompt = session.compile(budget=600, query="Train 5 leaves at noon. The key is?").result(60)
+    folder = tmp_path / "bug"
+    run("reproduce", prompt.id, "--bundle", "--to", str(folder))
+    told = {path.name: path.read_text("utf-8") for path in folder.iterdir()}
+    assert [name for name, text in told.items() if key in text] == []
+    assert "The key is [masked]" in told["inputs.json"], prompt.inputs["sources"]
+    shown = run("rollback", "trip", "--to-seq", "9", "--dry-run")
+    assert "The key is [masked" in shown
+
+
 def test_flags_and_labels_choose_what_is_kept(run: Run) -> None:
     assert "flagged trip@2 as bad" in run("flag", "trip@2", "--note", "wrong train")
     (bad,) = run("flagged", "--json")["flagged"]

@@ -139,6 +139,19 @@ def test_a_rollback_takes_along_what_was_remembered_of_what_it_hides_and_nothing
     assert section(compiled(engine, tenant, "s"), "## User profile") == ["- The user's name is Ada"]
 
 
+def test_b110_what_was_remembered_and_rolled_back_is_remembered_again_when_it_is_said_again(
+    engine: Engine, tenant: str
+) -> None:
+    start(engine, tenant, "s")
+    tell(engine, tenant, "s", "My name is Ada.", "I live in Oslo.")
+    whole = section(compiled(engine, tenant, "s"), "## User profile")
+    engine.append(tenant, "s", [event("context.rolled_back", to_seq=1)])
+    drain(engine)
+    assert section(compiled(engine, tenant, "s"), "## User profile") == []
+    tell(engine, tenant, "s", "My name is Ada.", "I live in Oslo.")
+    assert section(compiled(engine, tenant, "s"), "## User profile") == whole != []
+
+
 def test_what_is_erased_before_it_was_remembered_is_not_and_what_was_made_of_it_goes(
     engine: Engine, tenant: str
 ) -> None:

@@ -10,7 +10,7 @@ from store_histories import event, said
 from domain.modes import SlotSpec
 from domain.sources import SourceItem
 from workers.engine import Engine
-from workers.store import Database, migrate, tables
+from workers.store import Database, migrate, packing, tables
 
 Json = dict[str, Any]
 WORDS = "many words about trains and seats "
@@ -87,3 +87,23 @@ def test_f54_what_is_stored_does_not_grow_with_the_square_of_the_history(engine:
     # A prompt names what the log holds: each costs as much as the ids and numbers of what it shows.
     assert second < 4 * first
     assert first + second < 2 * appended
+
+
+def test_b115_a_layout_that_cannot_be_read_is_left_out_and_the_prompt_is_made_from_the_log(
+    engine: Engine, database: Database
+) -> None:
+    """As another release may have written it: without what this one needs."""
+    engine.append(
+        "t", "s", [event("session.started", mode="chat"), *(said(f"{turn} {WORDS * 9}") for turn in range(40))]
+    )
+    before = compiled(engine, "t", budget=700)
+    assert before["report"]["trim"]["cut"] > 0
+    older, _ = packing.pack({"cut": 1}, {})
+    with database.write("t") as unit:
+        unit.execute(tables.snapshots.update().where(tables.snapshots.c.id == before["id"]).values(layout=older))
+    engine.append("t", "s", [said("and now?")])
+    after = compiled(engine, "t", budget=700)
+    assert "and now?" in str(after["payload"])
+    assert after["inputs"]["parent_layout"] is None
+    assert engine.replay("t", after["id"])["identical"]
+    assert engine.replay("t", before["id"])["identical"]

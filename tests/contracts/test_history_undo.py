@@ -97,7 +97,7 @@ def test_going_back_to_the_same_version_again_and_again_is_going_back_once(
     assert "aisle" in str(compiled(engine, tenant)["payload"])
 
 
-def test_what_another_session_changed_since_is_not_taken_back(engine: Engine, tenant: str) -> None:
+def test_b109_what_another_session_changed_since_is_not_taken_back(engine: Engine, tenant: str) -> None:
     started(engine, tenant)
     version = compiled(engine, tenant)
     engine.append(
@@ -114,6 +114,23 @@ def test_what_another_session_changed_since_is_not_taken_back(engine: Engine, te
     profile = {item["key"]: item["text"] for item in engine.state(tenant, "other")["slots"]["profile"]}
     assert "any" in str(profile)
     assert "first" not in str(profile)
+
+
+def test_b109_going_back_to_the_beginning_takes_back_all_that_the_session_wrote_into_memory_the_newest_first(
+    engine: Engine, tenant: str
+) -> None:
+    engine.append(
+        tenant, "other", [event("session.started", subject="u-1"), event("profile.set", key="tea", value="yes")]
+    )
+    before = engine.state(tenant, "other")["slots"]["profile"]
+    started(engine, tenant)
+    engine.append(tenant, "s", [event("memory.recorded", id="m", text="likes Bern", category="identity")])
+    engine.append(tenant, "s", [event("memory.revised", id="m", text="loves Bern"), event("profile.unset", key="tea")])
+    receipt = engine.append(tenant, "s", [event("context.rolled_back", to_seq=0)])["events"][0]
+    took = [one["kind"] for one in receipt["takes_back"]]
+    assert took == ["profile.unset", "memory.revised", "memory.recorded", "profile.set"]
+    assert engine.state(tenant, "other")["slots"]["profile"] == before
+    assert "Bern" not in str(compiled(engine, tenant, "other", query="Bern")["payload"])
 
 
 def test_memory_is_kept_on_request(engine: Engine, tenant: str) -> None:
@@ -191,6 +208,21 @@ def test_b107_a_rollback_goes_where_it_says_whatever_came_meanwhile(engine: Engi
     back(engine, tenant, second)
     found = str(again(engine, tenant, second)["payload"])
     assert ("one" in found, "two" in found, "three" in found) == (False, True, False)
+
+
+def test_b107_a_rollback_that_is_sent_again_late_changes_nothing(engine: Engine, tenant: str) -> None:
+    started(engine, tenant)
+    at = compiled(engine, tenant)["inputs"]["session"]["seq"]
+    engine.append(tenant, "s", [said("one")])
+    rollback = event("context.rolled_back", to_seq=at, to_version=1)
+    engine.append(tenant, "s", [rollback])
+    engine.append(tenant, "s", [said("two"), event("profile.set", key="seat", value="aisle")])
+    before = compiled(engine, tenant)
+    (receipt,) = engine.append(tenant, "s", [rollback])["events"]
+    assert (receipt["seq"], receipt["duplicate"]) == (at + 2, True)
+    after = compiled(engine, tenant, fresh=True)
+    assert after["payload"] == before["payload"]
+    assert all(text in str(after["payload"]) for text in ("two", "aisle"))
 
 
 def test_only_the_server_takes_single_events_back(engine: Engine, tenant: str) -> None:

@@ -9,9 +9,9 @@ from model_server import ModelServer, Said, model_server
 from modelled import BUDGET, cut, drain, summaries, summarize, talk
 from store_histories import compiled, event, said
 
-from workers.engine import Deps, Engine
+from workers.engine import Deps, Engine, Outcome, summarizing
 from workers.llm import Endpoint, load_prompt
-from workers.store import Database, work
+from workers.store import Database, streams, work
 
 Json = dict[str, Any]
 
@@ -51,7 +51,7 @@ def test_what_left_the_window_is_summarised_once_and_stands_in_the_next_prompt_t
     assert len(served.asked) - asked == len(summaries(engine, tenant)) - len(made)
 
 
-def test_a_prompt_with_a_models_summary_is_replayed_without_the_model(
+def test_f53_f75_a_prompt_with_a_models_summary_is_replayed_without_the_model(
     engine: Engine, tenant: str, served: ModelServer
 ) -> None:
     cut(engine, tenant)
@@ -61,6 +61,43 @@ def test_a_prompt_with_a_models_summary_is_replayed_without_the_model(
     asked = len(served.asked)
     assert engine.replay(tenant, prompt["id"])["identical"]
     assert len(served.asked) == asked
+
+
+def test_f73_a_rebuild_asks_no_model_and_keeps_its_texts(engine: Engine, tenant: str, served: ModelServer) -> None:
+    cut(engine, tenant)
+    summarize(engine, tenant)
+    engine.append(tenant, "s", talk(100, 130))
+    summarize(engine, tenant)
+    before = compiled(engine, tenant, "s", **BUDGET)
+    texts, asked = summaries(engine, tenant), len(served.asked)
+    served.answers = lambda asked: Said("Something else than before.")
+    assert engine.rebuild(tenant)["problems"] == []
+    assert len(served.asked) == asked
+    assert summaries(engine, tenant) == texts
+    assert engine.verify(tenant)["ok"]
+    assert engine.replay(tenant, before["id"])["identical"]
+    assert len(served.asked) == asked
+
+
+def test_f76_while_one_worker_asks_for_a_summary_no_other_asks_for_it(
+    engine: Engine, tenant: str, served: ModelServer
+) -> None:
+    """The second looks while the first one's question is still open."""
+    found: list[Outcome] = []
+    cut(engine, tenant)
+    with engine.deps.database.read(tenant) as unit:
+        home = streams.get(unit, tenant, "session/s")
+    assert home is not None
+
+    def answer(asked: Json) -> Said:
+        found.append(summarizing.summarize(engine.deps, tenant, home.number))
+        return Said(SUMMARY)
+
+    served.answers = answer
+    summarize(engine, tenant)
+    questions = [one["messages"][1]["content"] for one in served.asked]
+    assert found == [Outcome.IDLE] * len(questions) != []
+    assert len(questions) == len(set(questions)) == len(summaries(engine, tenant))
 
 
 def test_an_event_that_a_text_stands_for_is_told_to_be_in_it(engine: Engine, tenant: str) -> None:
@@ -138,7 +175,7 @@ def test_a_model_that_keeps_failing_is_given_up_until_the_next_trim(
     assert summaries(engine, tenant)
 
 
-def test_erasing_what_was_summarised_erases_the_summary(engine: Engine, tenant: str) -> None:
+def test_b112_erasing_what_was_summarised_erases_the_summary(engine: Engine, tenant: str) -> None:
     cut(engine, tenant)
     summarize(engine, tenant)
     source = summaries(engine, tenant)[0]["payload"]["derived_from"][0]

@@ -7,7 +7,7 @@ from typing import Any
 from domain.errors import ConcurrencyConflict, EventConflict, Forbidden, InvalidEvent, StoreUnavailable
 from domain.events import ContextRolledBack, EventRedacted, SessionForked, SessionStarted
 from workers import faults, tracing
-from workers.engine import closures, dumping, forking, guards, undoing
+from workers.engine import closures, display, dumping, forking, guards, undoing
 from workers.engine.closures import Erased
 from workers.engine.deps import Deps
 from workers.engine.drafts import Incoming, checked_name, read_drafts
@@ -249,7 +249,7 @@ class _Batch:
                 target.events.append(made)
                 target.places.append(_NO_RECEIPT)
                 self._targets[name] = target
-        self.receipts[-1] |= undoing.told(*shared)
+        self.receipts[-1] |= undoing.told(shared, display.mask_of(self.unit, self.home, ()))
 
     def _erase_copies(self, name: str, key: bytes) -> None:
         """Forks hold copies of what is erased: they go with it, and each fork's log says so."""

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from domain.errors import InvalidRequest, PayloadTooLarge, UnknownMemory
 from domain.events import BlockDefined, ContextRolledBack, MemoryRecorded, MemoryRetracted, Payload, ProfileSet
 from domain.history import effective
+from domain.masking import masking
 from domain.memorising.caring import Step, carried_out, plan
 from domain.memorising.current import in_force
 from domain.memorising.deciding import Candidate, Method, decide_all, payloads
@@ -109,7 +110,7 @@ def undo(deps: Deps, tenant: str, subject: str, scope: str, change: str) -> Json
         return [new_event(payload, key, correlation_id=str(key), actor="operator")]
 
     made = append_to(deps, tenant, name, make)
-    return {"subject": subject, "change": log.unpack_id(made[0].key) if made else None, **told(*found)}
+    return {"subject": subject, "change": log.unpack_id(made[0].key) if made else None, **told(found, masking(()))}
 
 
 def _taken_back(unit: Unit, row: StreamRow, change: str) -> Compensation:

@@ -184,7 +184,10 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
     with deps.database.read(job.tenant) as unit:
         parent = jobs.prompt_before(unit, job)
         data = snapshots.layout(unit, job.tenant, job.stream, parent) if parent else None
-    before = Layout.load(data) if data is not None else None
+    before = Layout.read(data)
+    if data is not None and before is None:
+        logger.warning("the layout of another release cannot be read; the prompt is made without it", prompt=parent)
+        parent = None
     loaded = contexts.load(deps, pins, Reach(before, deep=False))
     if before is not None and not still_holds(before, loaded.context):
         parent, before = _holding(deps, job, parent, loaded)
@@ -210,7 +213,7 @@ def _holding(deps: Deps, job: JobRow, parent: str | None, loaded: Loaded) -> tup
         while parent is not None:
             row = snapshots.get(unit, job.tenant, parent)
             data = snapshots.layout(unit, job.tenant, job.stream, parent)
-            if data is not None and still_holds(layout := Layout.load(data), loaded.context):
+            if (layout := Layout.read(data)) is not None and still_holds(layout, loaded.context):
                 return parent, layout
             parent = row.parent if row else None
     return None, None

@@ -11,13 +11,14 @@ from domain.canonical import content_hash
 from domain.counting import Counter
 from domain.errors import ContextOverflow, InvalidRequest, ReplayMismatch, SnapshotRedacted, UnknownSnapshot
 from domain.events import TextPart
+from domain.masking import masked_value
 from domain.rendering.neutral import Neutral
 from domain.requests import CompileRequest, Format
 from domain.rows import Message, Tool, dump_row, load_row
 from domain.snapshots import COMPILER, Prompt
 from domain.timemachine.verdicts import PROBE
 from workers.clock import format_time
-from workers.engine import recompile
+from workers.engine import display, recompile
 from workers.engine.contexts import Loaded
 from workers.engine.deps import Deps
 from workers.engine.drafts import is_uuid
@@ -168,6 +169,18 @@ def _by_version(unit: Unit, tenant: str, name: str) -> SnapshotRow | None:
     return snapshots.by_version(unit, tenant, home.number, int(version)) if home else None
 
 
+def _inputs(deps: Deps, row: SnapshotRow, inputs: Json) -> Json:
+    """As people are shown them: what sources answered is stored as it came, and masked only when it is rendered."""
+    shown = {**inputs, "as_of": format_time(inputs["as_of"])}
+    if not inputs["sources"]:
+        return shown
+    with deps.database.read(row.tenant) as unit:
+        home = streams.by_number(unit, row.tenant, row.stream)
+        assert home is not None
+        mask = display.mask_of(unit, home, ())
+    return {**shown, "sources": masked_value(inputs["sources"], mask)}
+
+
 def prompt(deps: Deps, tenant: str, prompt_id: str, target: str | None = None) -> Json:
     """The prompt as it was sent; in another format as it would be, counted anew."""
     if target is not None and target not in FORMATS:
@@ -178,7 +191,7 @@ def prompt(deps: Deps, tenant: str, prompt_id: str, target: str | None = None) -
         "session": session,
         "payload": body["payload"],
         "request": {**_request(body), "as_of": format_time(body["inputs"]["as_of"])},
-        "inputs": {**body["inputs"], "as_of": format_time(body["inputs"]["as_of"])},
+        "inputs": _inputs(deps, row, body["inputs"]),
         "provenance": body["provenance"],
         "report": body["report"],
         "derived": False,

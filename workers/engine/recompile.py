@@ -137,7 +137,7 @@ def _made(deps: Deps, tenant: str, row: SnapshotRow) -> tuple[Made, ...]:
 def _layout(deps: Deps, tenant: str, row: SnapshotRow, prompt_id: str) -> Layout | None:
     with deps.database.read(tenant) as unit:
         layout = snapshots.layout(unit, tenant, row.stream, prompt_id)
-    return Layout.load(layout) if layout is not None else None
+    return Layout.read(layout)
 
 
 def _compiled(deps: Deps, pins: Pins, parent: Layout | None, body: Json, recorded: Callable[[Loaded], Loaded]) -> Again:

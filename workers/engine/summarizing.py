@@ -104,9 +104,9 @@ def _next(deps: Deps, claimed: Claim) -> _Asking | None:
         body = snapshots.body(unit, newest[0]) if newest else None
         data = snapshots.layout(unit, claimed.tenant, claimed.stream, newest[0].id) if newest else None
         pinned = requests.pin(unit, home) if home else None
-    if home is None or body is None or data is None or pinned is None:
+    layout = Layout.read(data)
+    if home is None or body is None or layout is None or pinned is None:
         return None
-    layout = Layout.load(data)
     pins = Pins(claimed.tenant, parse_request(body["request"]), pinned.heads, pinned.newest)
     loaded = contexts.load(deps, pins, Reach(layout))
     if not still_holds(layout, loaded.context):

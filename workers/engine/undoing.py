@@ -9,8 +9,10 @@ from domain.canonical import canonical_json, parse_json
 from domain.errors import InvalidRequest
 from domain.events import ContextRolledBack, Event, dump_payload, read_payload
 from domain.history import effective
+from domain.masking import Masker
 from domain.timemachine import undoing
 from domain.timemachine.undoing import Compensation
+from workers.engine import display
 from workers.engine.deps import Deps
 from workers.engine.reading import session_row, subject_stream
 from workers.store import Unit, log, snapshots, streams
@@ -122,30 +124,31 @@ def plan(deps: Deps, tenant: str, session: str, to_seq: int | None, to_version: 
             for one in log.since(unit, tenant, home.number, min(found.hides, default=home.head) - 1)
         }
         shared = [taken_back(unit, home, name, goal) for name in shared_streams(home, home.about.get("subject"))]
+        mask = display.mask_of(unit, home, ())
         later = snapshots.rising(unit, tenant, home.number, 1, None, 1_000_000, None) if found.hides else []
     return {
         "session": session, "head": home.head, "to_seq": goal.to_seq, "to_version": goal.to_version,
-        "hides": [_shown(events[seq]) for seq in found.hides if seq in events],
-        "returns": list(found.returns), "stays": [_shown(events[seq]) for seq in found.stays if seq in events],
+        "hides": [_shown(events[seq], mask) for seq in found.hides if seq in events],
+        "stays": [_shown(events[seq], mask) for seq in found.stays if seq in events], "returns": list(found.returns),
         "versions_after": [row.version for row in later if goal.to_version and row.version > goal.to_version],
-        **told(*shared),
+        **told(shared, mask),
     }  # fmt: skip
 
 
-def told(*shared: Compensation) -> Json:
-    """A compensation as it is shown."""
+def told(shared: Sequence[Compensation], mask: Masker) -> Json:
+    """Compensations as they are shown, secrets masked."""
     undone = [event for one in shared for event in one.undone]
     conflicts = [conflict for one in shared for conflict in one.conflicts]
     return {
-        "takes_back": [_shown(event) for event in undone],
-        "conflicts": [{**_shown(one.event), "newer": _shown(one.newer)} for one in conflicts],
+        "takes_back": [_shown(event, mask) for event in undone],
+        "conflicts": [{**_shown(one.event, mask), "newer": _shown(one.newer, mask)} for one in conflicts],
     }
 
 
-def _shown(event: Event) -> Json:
+def _shown(event: Event, mask: Masker) -> Json:
     data = dump_payload(event.payload) if event.payload is not None else {}
     text = "" if not isinstance(data, dict) else _text(data)
-    return {"seq": event.seq, "event_id": event.event_id, "kind": event.kind, "text": text[:OPENING]}
+    return {"seq": event.seq, "event_id": event.event_id, "kind": event.kind, "text": mask(text)[:OPENING]}
 
 
 def _text(data: Json) -> str:
