@@ -237,6 +237,8 @@ def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
     for result in outcome.context.sources:
         if result.error:
             yield f"source {result.source} gave nothing for {result.slot}: {result.error}"
+        if result.note:
+            yield f"source {result.source} found {result.slot} by words alone: {result.note}"
     for _, notice in sorted(outcome.context.session.tables["notices"].items()):
         yield f"{notice.text} ({notice.count})"
 

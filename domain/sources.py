@@ -36,20 +36,22 @@ class SourceItem:
 
 @dataclass(frozen=True, slots=True)
 class SourceResult:
-    """What one source gave for one slot; `error` says why it gave nothing."""
+    """What one source gave for one slot; `error` says why it gave nothing, `note` what it went without."""
 
     source: str
     slot: SlotName
     items: tuple[SourceItem, ...] = ()
     error: str | None = None
+    note: str | None = None
 
     def dump(self) -> dict[str, Any]:
         told = [_told(item) for item in self.items]
-        return {"source": self.source, "slot": self.slot, "items": told, "error": self.error}
+        found = {"source": self.source, "slot": self.slot, "items": told, "error": self.error}
+        return found | {"note": self.note} if self.note else found
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> "SourceResult":
-        return cls(data["source"], data["slot"], tuple(map(_item, data["items"])), data["error"])
+        return cls(data["source"], data["slot"], tuple(map(_item, data["items"])), data["error"], data.get("note"))
 
 
 _DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(SourceItem)}

@@ -72,7 +72,7 @@ def meanings(settings: Settings) -> Meanings | None:
             setting="embeddings_model",
         )
     key = settings.embeddings_api_key.get_secret_value() if settings.embeddings_api_key else None
-    return Meanings(EmbeddingEndpoint(settings.embeddings, settings.embeddings_model, key))
+    return Meanings(EmbeddingEndpoint(settings.embeddings, settings.embeddings_model, key), settings.embeddings_timeout)
 
 
 def sealing(settings: Settings) -> Sealing:

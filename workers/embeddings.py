@@ -4,7 +4,6 @@ this machine, any endpoint that speaks OpenAI's embeddings, or none. No replay a
 
 import importlib.util
 import json
-import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -87,15 +86,3 @@ def _rows(body: bytes, count: int) -> Rows:
     if rows.ndim != 2 or len(rows) != count or not rows.shape[1] or not np.isfinite(rows).all():
         raise ModelFailed("the answer has not one embedding for each text")
     return rows
-
-
-class Once:
-    """An embedder that several threads may ask, one after the other."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self.name, self.far, self.near = embedder.name, embedder.far, embedder.near
-        self._embedder, self._lock = embedder, threading.Lock()
-
-    def encode(self, texts: Sequence[str]) -> Rows:
-        with self._lock:
-            return self._embedder.encode(texts)

@@ -137,6 +137,8 @@ class Settings(BaseSettings):
     embeddings: str = Field("local", pattern=r"^(local|none|https?://\S+)$")
     embeddings_model: str | None = None
     embeddings_api_key: SecretStr | None = None
+    # Seconds that a prompt waits for an endpoint to tell what its query means, before words alone decide.
+    embeddings_timeout: float = Field(1.0, gt=0, le=60)
 
     @property
     def is_public(self) -> bool:

@@ -100,6 +100,43 @@ def test_a_model_that_fails_leaves_recall_to_words(engine: Engine, tenant: str) 
     assert shown(engine, tenant)[0]["content_hash"] == before["content_hash"]
 
 
+LATE = "Something of the puppy, please"
+
+
+class Stuck(Pets):
+    """Knows what passages mean, and thinks about one query until it is let go."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def encode(self, texts: Sequence[str]) -> Rows:
+        if texts == [LATE]:
+            self.go.wait(60)
+        return super().encode(texts)
+
+
+def test_a_query_whose_meaning_comes_too_late_is_found_by_words_and_the_report_says_so(
+    engine: Engine, tenant: str
+) -> None:
+    stuck = Stuck()
+    engine.deps.meanings = Meanings(stuck, patience=0.05)
+    told(engine, tenant)
+    settled(engine, tenant)
+    prompt, text = shown(engine, tenant, query=LATE)
+    assert "beagle" not in text
+    assert any("by words alone: what the query means was not known within 0.05 s" in one for one in warnings(prompt))
+    stuck.go.set()
+    assert engine.replay(tenant, prompt["id"])["identical"]
+    assert engine.deps.meanings.settle(60)
+    prompt, text = shown(engine, tenant, query=f"{LATE}!")
+    assert "beagle" in text
+    assert not warnings(prompt)
+
+
+def warnings(prompt: Json) -> list[str]:
+    return list(prompt["report"]["warnings"])
+
+
 def test_vectors_made_in_steps_are_alike_to_what_they_were_made_of() -> None:
     chance = np.random.default_rng(7)
     rows = chance.normal(size=(200, 16)).astype(np.float32)

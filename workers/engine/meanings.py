@@ -4,12 +4,13 @@ own, so that no prompt waits for them: until they are there, words alone decide.
 import threading
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 
 import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from workers.embeddings import Embedder, Once, Rows
+from workers.embeddings import Embedder, Rows
 from workers.llm import ModelFailed
 
 AT_ONCE = 8
@@ -68,10 +69,13 @@ class Vectors:
 
 
 class Meanings:
-    """Makes vectors behind the compiles. Thread-safe; `settle` waits until all that was asked for is there."""
+    """Makes vectors behind the compiles, those of queries first. Thread-safe; `settle` waits until all that was asked
+    for is there."""
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = Once(embedder)
+    def __init__(self, embedder: Embedder, patience: float = 0.25) -> None:
+        """`patience` is how many seconds a prompt waits for what its query means."""
+        self._embedder, self._patience = embedder, patience
+        self._queries: deque[tuple[str, Future[Rows]]] = deque()
         self._waiting: deque[tuple[Vectors, Sequence[str]]] = deque()
         self._changed = threading.Condition()
         self._busy = self._ready = False
@@ -83,21 +87,31 @@ class Meanings:
             new = texts[vectors.asked - start :] if start <= vectors.asked else ()
             vectors.asked += len(new)
             self._waiting.extend((vectors, new[at : at + AT_ONCE]) for at in range(0, len(new), AT_ONCE))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="promptctx-meanings", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._thread is None or not self._thread.is_alive():  # none, or left behind by a fork
+            self._thread = threading.Thread(target=self._run, name="promptctx-meanings", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
 
     def query(self, text: str) -> Rows | None:
-        """The vector of a query; None where the model is not loaded yet, or fails."""
+        """The vector of a query; None where the model is not loaded yet. Raises ModelFailed where it fails or is late:
+        no prompt waits longer than its patience."""
         if not self._ready:
             return None
+        wanted: Future[Rows] = Future()
+        with self._changed:
+            self._queries.append((text, wanted))
+            self._wake()
         try:
-            found: Rows = self._embedder.encode([text])[0]
+            return wanted.result(self._patience)
+        except TimeoutError:
+            wanted.cancel()
+            raise ModelFailed(f"what the query means was not known within {self._patience:g} s") from None
         except Exception as error:
             _tell(error)
-            return None
-        return found
+            raise ModelFailed(_reason(error)) from None
 
     def alike(self, cosines: Floats) -> Floats:
         """0 for what has nothing to do with the query, 1 and more for what surely has."""
@@ -111,8 +125,13 @@ class Meanings:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: bool(self._waiting))
-                (vectors, texts), self._busy = self._waiting.popleft(), True
+                self._changed.wait_for(lambda: bool(self._queries or self._waiting))
+                asked = self._queries.popleft() if self._queries else None
+                if asked is None:
+                    (vectors, texts), self._busy = self._waiting.popleft(), True
+            if asked is not None:
+                self._answer(*asked)
+                continue
             try:
                 vectors.add(self._embedder.encode(texts))
                 self._ready = True
@@ -123,6 +142,17 @@ class Meanings:
                 self._busy = False
                 self._changed.notify_all()
 
+    def _answer(self, text: str, wanted: "Future[Rows]") -> None:
+        if wanted.set_running_or_notify_cancel():
+            try:
+                wanted.set_result(self._embedder.encode([text])[0])
+            except Exception as error:
+                wanted.set_exception(error)
+
+
+def _reason(error: Exception) -> str:
+    return error.reason if isinstance(error, ModelFailed) else type(error).__name__
+
 
 def _tell(error: Exception) -> None:
-    log.warning("embedding.failed", reason=error.reason if isinstance(error, ModelFailed) else type(error).__name__)
+    log.warning("embedding.failed", reason=_reason(error))

@@ -25,6 +25,7 @@ from workers.engine.contexts import Loaded, Pins
 from workers.engine.deps import Deps
 from workers.engine.reading import subject_stream
 from workers.engine.shelves import Shelf
+from workers.llm import ModelFailed
 from workers.store import Unit, models, recall, streams
 from workers.store.recall import Session, Spoken
 
@@ -54,7 +55,7 @@ def fetch(deps: Deps, pins: Pins, loaded: Loaded, parent: Layout | None) -> tupl
     with deps.database.read(pins.tenant) as unit:
         search = _Search(deps, unit, pins, loaded, window)
         items = tuple(search.items(spec))
-    return (SourceResult(NAME, "recall", items),) if items else ()
+    return (SourceResult(NAME, "recall", items, note=search.note),) if items or search.note else ()
 
 
 def _shared(pins: Pins) -> bool:
@@ -84,6 +85,7 @@ class _Search:
     def __init__(self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, window: int) -> None:
         self._deps, self._unit, self._pins, self._loaded = deps, unit, pins, loaded
         self._window = window
+        self.note: str | None = None
         self._older = {unit.seq for unit in loaded.context.history.older}
         self._own = streams.get(unit, pins.tenant, pins.heads["session"]["stream"])
         self._read: dict[tuple[int, int], tuple[Spoken | None, list[str]]] = {}
@@ -150,8 +152,11 @@ class _Search:
 
     def _likeness(self, shelves: Sequence[Shelf]) -> Floats | None:
         """How alike each passage is to the query in meaning; None where nothing can tell."""
-        meanings = self._deps.meanings
-        vector = meanings.query(self._loaded.context.query) if meanings else None
+        meanings, vector = self._deps.meanings, None
+        try:
+            vector = meanings.query(self._loaded.context.query) if meanings else None
+        except ModelFailed as failed:
+            self.note = failed.reason
         if meanings is None or vector is None or not shelves:
             return None
         cosines = [shelf.vectors.cosines(vector, len(shelf.index.of_message)) for shelf in shelves]
