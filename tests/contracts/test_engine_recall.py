@@ -6,8 +6,9 @@ import pytest
 import store_histories
 from store_histories import drain, event, said
 
-from workers.engine import Engine
+from workers.engine import Deps, Engine
 from workers.engine.shelves import Shelves
+from workers.store import Database, migrate
 
 Json = dict[str, Any]
 
@@ -106,6 +107,20 @@ def test_a_prompt_with_recalled_items_replays_without_any_index(engine: Engine, 
     engine.deps.shelves = Shelves()
     talk(engine, tenant, "later", "ada", "My sister Ruth moved to Oslo.")
     assert engine.replay(tenant, prompt["id"])["identical"]
+
+
+def test_a_prompt_with_recalled_items_replays_on_the_other_database(
+    engine: Engine, tenant: str, told: str, sqlite_url: str, postgres_url: str
+) -> None:
+    prompt = compiled(engine, tenant, told)
+    assert "Bergen" in shown(prompt)
+    url = postgres_url if engine.deps.database.dialect == "sqlite" else sqlite_url
+    migrate.upgrade(url)
+    other = Engine(Deps(Database(url)))
+    other.history.restore(f"{tenant}-moved", engine.history.bundle(tenant, prompt=prompt["id"]))
+    replayed = other.replay(f"{tenant}-moved", prompt["id"])
+    other.deps.database.dispose()
+    assert (replayed["identical"], replayed["content_hash"]) == (True, prompt["content_hash"])
 
 
 def test_an_index_made_anew_finds_the_same(engine: Engine, tenant: str, told: str) -> None:

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from worlds import benign, examples, formats, logs, subjects
 
 from domain.errors import ContextOverflow
+from domain.recall.scoring import DAY
 from domain.snapshots import Prompt
+from domain.sources import SourceItem, SourceResult
 
 NO_LENDING = {"lending": False}
 
@@ -89,6 +91,30 @@ def test_a_larger_slot_budget_keeps_every_item_of_a_smaller_one(
         others = {name: {"token_budget": 0} for name in ("constraints", "profile", "recall")}
         prompt = compiled(World(session, subject), mode="chat", overrides={"slots": {**others, **slots}})
         return kept_items(prompt, slot)
+
+    assert kept(budget) <= kept(budget + more)
+
+
+said = st.tuples(benign, st.sampled_from(["ann", "bob"]), st.integers(0, 3), st.integers(1, 99))
+
+
+@examples(100)
+@given(st.lists(said, min_size=1, max_size=12), st.integers(0, 400), steps_up)
+def test_a_larger_budget_recalls_all_that_a_smaller_one_did(
+    rows: list[tuple[str, str, int, int]], budget: int, more: int
+) -> None:
+    """Lines of chats under their days, whose costs depend on what stands beside them."""
+    items = tuple(
+        SourceItem(f"k{at}", text, "episodic", score=score / 100, at=day * DAY, speaker=who, order=(1, at))
+        for at, (text, who, day, score) in enumerate(rows)
+    )
+    session = Log()
+    session.user("weather in 北京 and the order #W1234")
+    world = World(session, sources=(SourceResult("log", "recall", items),))
+
+    def kept(size: int) -> set[str]:
+        slots = {"recall": {"token_budget": size, "top_k": 0, "min_score": 0}}
+        return kept_items(compiled(world, mode="chat", overrides={"slots": slots, **NO_LENDING}), "recall")
 
     assert kept(budget) <= kept(budget + more)
 
