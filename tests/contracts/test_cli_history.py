@@ -27,9 +27,9 @@ def run(http: httpx2.Client) -> Run:
         session = client.session("trip")
         session.instructions(role="You book trips.")
         for turn in range(4):
-            session.user(f"Find the train number {turn}, please. " + f"Leg {turn} goes over the mountains. " * 30)
+            session.user(f"Find the train number {turn}, please. " + f"Leg {turn} goes over the mountains. " * 14)
             session.assistant(f"Train {turn} leaves at noon.")
-            session.compile(budget=600).result(60)
+            session.compile(budget=290).result(60)
 
     def _run(*words: str) -> Any:
         done = CliRunner().invoke(app, list(words), obj=Cli(url=url), env={"COLUMNS": "160", "TERM": "dumb"})
