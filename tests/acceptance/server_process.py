@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +26,13 @@ class Running:
 
 
 @contextmanager
-def running(folder: Path, *, python: str = sys.executable, **settings: str) -> Iterator[Running]:
+def running(
+    folder: Path, *, python: str = sys.executable, command: Sequence[str] = ("-m", "workers", "up"), **settings: str
+) -> Iterator[Running]:
     """A server on a port that is free, with its store in `folder`; stopped at the end as an operator would."""
     log = (folder / "server.log").open("a+")
     process = started.start(
-        [python, "-m", "workers", "up"],
+        [python, *command],
         cwd=ROOT,
         env={**os.environ, **environment(folder), **settings},
         stdout=subprocess.PIPE,
