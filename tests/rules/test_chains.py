@@ -139,17 +139,19 @@ def test_a_prompt_compiled_again_on_its_own_layout_is_the_same(log: Log, target:
 
 
 def test_a_unit_made_smaller_twice_is_made_from_the_whole_of_it() -> None:
-    log, told = Log(), []
-    for size in (40, 20):
+    log, told, rooms = Log(), [], []
+    for size in (60, 40):
         log.assistant("weather weather weather weather the order #W1234 " * size)
         for _ in range(5):
             log.user("weather ")
     parent = None
-    for end in range(1, 11):
-        prompt = compiled(log.upto(end), parent=parent, budget=400, locale="en")
+    for end in range(1, 13):
+        prompt = compiled(log.upto(end), parent=parent, budget=600, locale="en")
         parent = prompt.layout
-        told.append(re.findall(r"(\d+) tokens left out here", str(prompt.payload)))
-    assert parent is not None
-    assert parent.trims == 2
-    assert told[8] == told[9]
-    assert int(told[9][0]) > 300
+        rooms.append((parent.trims, dict(parent.shortened).get(1, 0)))
+        told.append([int(tokens) for tokens in re.findall(r"(\d+) tokens left out here", str(prompt.payload))])
+    assert [trims for trims, _ in rooms] == [1] * 10 + [2] * 2
+    assert rooms[0][1] > rooms[-1][1] > 0, "the first is made smaller twice"
+    assert told[10] == told[11]
+    # Of a text that was cut already, less would be left to leave out than was left out before.
+    assert told[11][0] > told[0][0] > 300
