@@ -1,7 +1,7 @@
 """Compiling again what was compiled before: from its inputs as they were recorded, or with some of them changed.
 
 It writes nothing and asks nobody: the log is folded to the recorded heads, and sources answer what they answered then.
-Only what the log itself offers for recall is looked up again where settings change.
+Only what the log itself offers for recall is looked up again, where the changes leave something other than it was.
 """
 
 from collections.abc import Callable, Mapping
@@ -68,12 +68,16 @@ def changed(deps: Deps, tenant: str, row: SnapshotRow, body: Json, changes: Chan
     pins = _pins(tenant, body, request)
     modes = {**deps.modes, **(pins.modes or {}), **parse_modes(changes.schema, "schema")}
     tokenizer = pins.tokenizer if request.model == before.model else None
-    same_view = request.view() == before.view() and not changes.schema
+    mode = body["inputs"]["mode"]["name"]
+    same = request == before and modes[mode] == (pins.modes or {})[mode]
+    same_view = same or (request.view() == before.view() and not changes.schema)
     parent = _parent(deps, tenant, row, body) if same_view else None
     made = _made(deps, tenant, row)
     pins = replace(pins, modes=modes, tokenizer=tokenizer)
 
     def asked_anew(loaded: Loaded) -> Loaded:
+        if same:  # The index has grown since and scores otherwise: what was found then is what counts.
+            return loaded.with_made(made)
         # What the log offers hangs on where the window begins, which the changes may move.
         others = (result for result in loaded.context.sources if result.source != recalling.NAME)
         return loaded.with_made(made).with_sources((*others, *recalling.fetch(deps, pins, loaded, parent)))
