@@ -72,6 +72,9 @@ def problem(response: httpx2.Response, status: int, code: str) -> Json:
     return told
 
 
+IDS = {"prompt": "p", "job": "j", "document": "d", "subject": "a", "memory": "m"}
+
+
 def said(text: str) -> Json:
     return {"kind": "user.input", "payload": {"content": text}}
 
@@ -82,7 +85,7 @@ def said(text: str) -> Json:
 def test_without_a_key_nothing_but_health_and_the_manual_answers(door: Door) -> None:
     for path, methods in assemble().openapi()["paths"].items():
         for method in methods:
-            response = door.call(method.upper(), path.format(session="s", prompt="p", job="j", document="d"), None)
+            response = door.call(method.upper(), path.format(session="s", **IDS), None)
             if path in OPEN:
                 assert response.status_code == 200
             else:
@@ -154,7 +157,7 @@ def test_a_scope_allows_what_it_says_and_nothing_else(door: Door, scope: str) ->
             continue
         for method, operation in methods.items():
             allowed = {one["key"][0] for one in operation["security"]}
-            filled = path.format(session="s-1", prompt=made["id"], job="j", document="d")
+            filled = path.format(session="s-1", **{**IDS, "prompt": made["id"]})
             response = door.call(method.upper(), filled, key, json={})
             assert (response.status_code == 403) is (scope not in allowed), (method, path, response.text)
 

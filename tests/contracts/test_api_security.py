@@ -40,6 +40,12 @@ class Tenants:
         self.http, self.database = http, database
         self.theirs, self.mine = (create(database, SystemClock(), name, name, SCOPES)[1] for name in ("theirs", "mine"))
         event = {"kind": "user.input", "payload": {"content": "their words"}, "event_id": str(uuid.uuid4())}
+        change = str(uuid.uuid4())
+        self.post(self.theirs, "/v1/sessions/s-1/events", {"kind": "session.started", "payload": {"subject": "ann"}})
+        for name, made in (("m-1", str(uuid.uuid4())), ("m-2", change)):
+            told = {"id": name, "text": f"their words: {name}"}
+            memory = {"kind": "memory.recorded", "event_id": made, "payload": told}
+            self.post(self.theirs, "/v1/sessions/s-1/events", memory)
         self.post(self.theirs, "/v1/sessions/s-1/events", event)
         self.post(self.mine, "/v1/sessions/s-3/events", {"kind": "user.input", "payload": {"content": "my words"}})
         self.http.put("/v1/sessions/s-1/documents/d-1", content=b"their text", headers=self.of(self.theirs))
@@ -47,7 +53,7 @@ class Tenants:
         job = self.post(self.theirs, "/v1/sessions/s-1/prompts", {"query": "other"})
         self.known = {
             "session": "s-1", "document": "d-1", "prompt": prompt["id"], "job": job["id"], "event": event["event_id"],
-            "tenant": "theirs",
+            "tenant": "theirs", "subject": "ann", "memory": "m-1", "change": change,
         }  # fmt: skip
 
     @staticmethod
@@ -65,7 +71,9 @@ class Tenants:
         required = {one["name"] for one in PATHS[path][method].get("parameters", []) if one.get("required")}
         query = {name: ids.get(name, "their words") for name in required if f"{{{name}}}" not in path}
         query |= {"to_seq": "1"} if path.endswith("/rollback") else {}
-        body = json.dumps(BODIES.get(path, {}) | ({"to": ids["prompt"]} if path.endswith("/diff") else {})).encode()
+        named = {"/diff": {"to": ids.get("prompt")}, "/memory/undo": {"change": ids.get("change")}}
+        more = next((told for end, told in named.items() if path.endswith(end)), {})
+        body = json.dumps(BODIES.get(path, {}) | more).encode()
         call = self.http.build_request(
             method.upper(), path.format(**ids), params=query, content=body, headers=self.of(key)
         )
@@ -98,16 +106,35 @@ def _words(one: str) -> str:
 
 
 WITH_IDS = [(path, method) for path, method in OPERATIONS if "{" in path]
-MAKES = [("/v1/sessions/{session}/events", "post"), ("/v1/sessions/{session}/documents/{document}", "put")]
-"""What makes a session of that name in one's own tenant, as it does for everyone."""
+MAKES = [
+    ("/v1/sessions/{session}/events", "post"),
+    ("/v1/sessions/{session}/documents/{document}", "put"),
+    ("/v1/subjects/{subject}/memory", "post"),
+]
+"""What makes a session or a subject of that name in one's own tenant, as it does for everyone."""
+
+
+OF_ANYONE = [
+    ("/v1/subjects/{subject}/memories", "get"),
+    ("/v1/subjects/{subject}/memory", "get"),
+    ("/v1/subjects/{subject}/memory/care", "post"),
+    ("/v1/subjects/{subject}/memory/undo", "post"),
+]
+"""What there is of every subject, known or not: of one that never was nothing is remembered, and nothing taken back."""
 
 
 @pytest.mark.parametrize(("path", "method"), [one for one in WITH_IDS if one not in MAKES], ids=_words)
 def test_another_tenants_ids_are_as_unknown_as_ids_that_never_were(tenants: Tenants, path: str, method: str) -> None:
-    never = {**tenants.known, **{name: str(uuid.uuid4()) for name in ("session", "document", "prompt", "job", "event")}}
+    names = ("session", "document", "prompt", "job", "event", "subject", "memory", "change")
+    never = {**tenants.known, **{name: str(uuid.uuid4()) for name in names}}
     status, told = tenants.ask(tenants.mine, path, method, tenants.known)
-    assert status == 404, told
-    assert json.loads(told)["code"] == json.loads(tenants.ask(tenants.mine, path, method, never)[1])["code"]
+    unknown, nothing = tenants.ask(tenants.mine, path, method, never)
+    if (path, method) in OF_ANYONE:
+        assert (status, unknown) == (200, 200)
+        assert told.replace("ann", "") == nothing.replace(never["subject"], "")
+    else:
+        assert (status, unknown) == (404, 404), told
+        assert json.loads(told)["code"] == json.loads(nothing)["code"]
     assert "their words" not in told
     assert tenants.ask(tenants.theirs, path, method, tenants.known)[0] < 300, "the call itself is a good one"
 
@@ -142,7 +169,7 @@ HOSTILE = [
 def test_a_hostile_id_is_a_name_or_a_refusal_and_touches_nothing_else(tenants: Tenants, path: str, method: str) -> None:
     before = tenants.ask(tenants.mine, "/v1/sessions/{session}/events", "get", tenants.known | {"session": "s-3"})
     for name in HOSTILE:
-        ids = dict.fromkeys(("session", "document", "prompt", "job"), quote(name, safe=""))
+        ids = dict.fromkeys(("session", "document", "prompt", "job", "subject", "memory"), quote(name, safe=""))
         required = {one["name"] for one in PATHS[path][method].get("parameters", []) if one.get("required")}
         query = {key: name for key in required if f"{{{key}}}" not in path} | {"text": name}
         sent = {"kind": "user.input", "payload": {"content": name}, "actor": name, "run_id": name}

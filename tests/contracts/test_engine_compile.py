@@ -18,7 +18,8 @@ from domain.errors import InvalidRequest, SnapshotRedacted, Timeout, UnknownJob,
 from domain.modes import SlotSpec, parse_modes
 from domain.sources import SourceItem
 from domain.timemachine.verdicts import first_difference
-from workers.engine import Deps, Engine, compile
+from workers.engine import Deps, Engine
+from workers.engine import compile as compiling
 from workers.store import Database, jobs, packing, streams, work
 from workers.strategies import StrategyRegistry
 
@@ -168,8 +169,6 @@ def test_a_job_that_fails_says_why_and_the_next_one_runs(engine: Engine, tenant:
 
 
 def test_a_bug_fails_its_job_alone(engine: Engine, tenant: str, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from workers.engine import compile as compiling
-
     def broken(*args: Any) -> Any:
         raise ZeroDivisionError("boom")
 
@@ -450,8 +449,6 @@ def test_what_was_erased_between_request_and_compile_is_not_compiled(engine: Eng
 def test_what_is_erased_while_it_is_compiled_is_compiled_anew(
     engine: Engine, tenant: str, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workers.engine import compile as compiling
-
     secret = said("my secret is 77cc")
     engine.append(tenant, session, [secret])
     job = engine.request_prompt(tenant, session, {}, ring=False)
@@ -581,4 +578,4 @@ def test_the_page_about_trim_policies_holds(database: Database, tenant: str) -> 
     ("waited", "looks_again"), [(0.0, 0.002), (0.01, 0.002), (0.1, 0.01), (0.5, 0.05), (60.0, 0.1)]
 )
 def test_whoever_waits_looks_again_after_a_tenth_of_the_time_waited(waited: float, looks_again: float) -> None:
-    assert compile.pause(waited) == pytest.approx(looks_again)
+    assert compiling.pause(waited) == pytest.approx(looks_again)
