@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from benchmarks.sourcelog import LogUnit, Piece, SourceLog
-from benchmarks.tally import canonical
+from benchmarks.tally import Tokenizer, canonical, tokenizer_of
 
 Json = Any
 
@@ -44,6 +44,12 @@ SUPERSEDED = re.compile(
     r"（已被更新的结果 e\d+ 取代，引用 \S+ 可展开旧的结果）"
     r"|\(superseded by the newer result e\d+; reference \S+ expands the older one\)"
 )
+GAP = "…"
+"""The line that stands where lines were left out between those that are shown."""
+
+LONG_LINE = 200
+"""Characters of a line that is shown or left out as a whole; of a longer one a piece may stand."""
+
 MASK = "[masked]"
 _KEY = r"(?:[A-Za-z0-9_.-]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----)"
 """What may have stood where a mask stands: nothing shorter or wordier than a key."""
@@ -119,14 +125,16 @@ def _as_reported(log: SourceLog, target: str, payload: Json, entries: Json) -> I
     missing = Counter(whole) - Counter(found)
     yield from (f"included but not there: {_brief(piece)}" for piece in missing)
     rest = list((Counter(found) - Counter(whole)).elements())
-    yield from _besides(rest, units, [unit for unit in units if unit.seq in cut], target)
+    yield from _besides(rest, units, [unit for unit in units if unit.seq in cut], target, tokenizer_of(log.model))
     if not missing and not cut:
         told = [piece for piece in whole if piece[0] != "answer"]
         if told != _without(found, Counter(rest)):
             yield "the history is not in the order of the log"
 
 
-def _besides(rest: list[Piece], units: list[LogUnit], cut: list[LogUnit], target: str) -> Iterator[str]:
+def _besides(
+    rest: list[Piece], units: list[LogUnit], cut: list[LogUnit], target: str, tokenizer: Tokenizer
+) -> Iterator[str]:
     """What stands in the payload besides the units that are whole: our own messages, made answers, shortened units."""
     made = sum(unit.calls - unit.answered for unit in units)
     headings = sum(one.reference for unit in units for one in unit.said)
@@ -142,20 +150,67 @@ def _besides(rest: list[Piece], units: list[LogUnit], cut: list[LogUnit], target
             headings -= 1
         elif parts[piece]:
             parts[piece] -= 1
-        elif not any(_is_cut_of(piece, unit, target) for unit in cut):
+        elif not any(_is_cut_of(piece, unit, target, tokenizer) for unit in cut):
             yield f"nobody said: {_brief(piece)}"
 
 
-def _is_cut_of(piece: Piece, unit: LogUnit, target: str) -> bool:
-    """Whether a text is one of the unit's with its middle cut, or, of an answer, made of nothing but its words."""
+def _is_cut_of(piece: Piece, unit: LogUnit, target: str, tokenizer: Tokenizer) -> bool:
+    """Whether a text is one of the unit's with its middle cut; of a reply, made of lines of it; of an answer, or a
+    reply that is JSON, made of nothing but its words."""
     texts = [said[1] for said in unit.pieces(target) if said[0] == piece[0]]
     whole = "\n".join(texts)
     if any(cut_form(text, piece[1]) for text in (*texts, whole)):
         return True
     if piece[0] == "answer" and SUPERSEDED.fullmatch(piece[1]):
         return any(said[0] == "answer" for said in unit.pieces(target))
+    if piece[0] == "assistant" and any(is_lines_of(text, piece[1], tokenizer) for text in (*texts, whole)):
+        return True
     words = set(_WORD.findall(MARKER.sub(" ", piece[1])))
-    return piece[0] == "answer" and all(word in whole or word in _plain(whole) for word in words)
+    wordwise = piece[0] == "answer" or (piece[0] == "assistant" and _is_json(whole))
+    return wordwise and all(word in whole or word in _plain(whole) for word in words)
+
+
+def is_lines_of(text: str, shown: str, tokenizer: Tokenizer) -> bool:
+    """Whether `shown` is lines of the text in their order, a gap wherever one was left out between them, and last a
+    marker with the tokens that are missing."""
+    body, _, last = shown.rpartition("\n")
+    mark = MARKER.fullmatch(last)
+    if not mark or int(mark[1] or mark[2]) != tokenizer.count(text) - tokenizer.count(body):
+        return False
+    at: int | None = 0
+    for place, run in enumerate(re.split(f"(?m)^{GAP}$", body)):
+        lines = [line for line in run.split("\n") if line.strip()]
+        if lines and at is not None:
+            at = _after(text, lines, at, anywhere=place > 0)
+        elif place:
+            return False  # a gap behind which nothing stands
+    return bool(at)
+
+
+def _after(text: str, lines: list[str], at: int, anywhere: bool) -> int | None:
+    """Where these lines end in the text, one right after the other; None if they are not there from `at` on."""
+    pattern = re.compile(r"\s*".join(r"\s+".join(map(re.escape, line.split())) for line in lines))
+    while found := pattern.search(text, at):
+        if not anywhere and text[: found.start()].strip():
+            return None
+        if _may_break(text, found.start()) and _may_break(text, found.end()):
+            return found.end()
+        at = found.start() + 1
+    return None
+
+
+def _may_break(text: str, at: int) -> bool:
+    """Whether a shown line may begin or end here: where a line of the text does, or within one that is long."""
+    start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    line = text[start : end if end >= 0 else len(text)]
+    return not line[: at - start].strip() or not line[at - start :].strip() or len(line) > LONG_LINE
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict | list)
+    except (ValueError, RecursionError):
+        return False
 
 
 @lru_cache(maxsize=64)

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from benchmarks import core
-from benchmarks.accounting import as_masked
+from benchmarks.accounting import as_masked, is_lines_of
 from benchmarks.corpus import load, spread, stated_sessions
+from benchmarks.tally import Tokenizer
+from workers.tokens import unpack_ranks
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNTERS = (
@@ -144,3 +146,40 @@ def test_a_masked_key_counts_as_said_and_a_masked_sentence_does_not() -> None:
     shown = [("user", "use [masked] now"), ("user", "delete [masked] now")]
 
     assert as_masked(said, shown) == [shown[0], said[1]]
+
+
+REPLY = "\n".join(
+    [
+        "# What was found", "", "Order #W1234 waits.", "Do not cancel it.", "It was rainy.",
+        "The file /srv/report-7.csv " + "holds word after word and " * 20, "Order #W9876 went.", "Nothing more.",
+    ]
+)  # fmt: skip
+KEPT = ("# What was found", "Order #W1234 waits.", "…", "Order #W9876 went.")
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong", "said"),
+    [
+        (KEPT, 0, True),
+        (("…", "It was rainy.", "The file /srv/report-7.csv holds word", "…", "Nothing more."), 0, True),
+        (KEPT, 1, False),
+        (("# What was found", "Order #W1234 waits.", "Order #W9876 went."), 0, False),
+        (("Order #W1234 waits.", "…", "Order #W9876 went."), 0, False),
+        (("# What was found", "…", "Order #W9876 went.", "…", "Order #W1234 waits."), 0, False),
+        (("…", "cancel it.", "…", "Order #W9876 went."), 0, False),
+        (("# What was found", "Order #W4321 waits.", "…", "Order #W9876 went."), 0, False),
+    ],
+    ids=["lines", "a piece of a long line", "miscounted", "no gap", "no first gap", "disordered", "half a line", "new"],
+)
+def test_a_reply_made_of_its_lines_counts_as_said_and_one_that_says_anything_else_does_not(
+    lines: tuple[str, ...], wrong: int, said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(unpack_ranks("o200k_base")))
+    tokenizer = Tokenizer()
+    body = "\n".join(lines)
+    missing = tokenizer.count(REPLY) - tokenizer.count(body) + wrong
+
+    assert (
+        is_lines_of(REPLY, f"{body}\n… ({missing} tokens left out here, reference e3 expands them) …", tokenizer)
+        is said
+    )
