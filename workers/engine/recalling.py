@@ -39,6 +39,9 @@ WIDTHS_PER_TOKEN, LEAD = 5, 3
 """What a token holds at most, and the tokens that a line takes beside its text: a little more is recorded than fits."""
 
 LEAST = 8
+MISSES = 1
+"""Passages that are recorded though their score is below what the slot asks for: no later one has a better score."""
+
 AHEAD = 32
 """Passages that are read at once."""
 
@@ -92,15 +95,16 @@ class _Search:
 
     def items(self, spec: SlotSpec) -> Iterator[SourceItem]:
         room = max(spec.token_budget, self._loaded.plan.mode.global_slot_budget)
-        taken, places = 0, self._places()
+        taken, missed, places = 0, 0, self._places()
         while ahead := list(islice(places, AHEAD)):
             self._read_ahead(ahead)
             for place in ahead:
-                if room <= 0 or (spec.top_k and taken >= spec.top_k + LEAST):
+                if room <= 0 or missed >= MISSES or (spec.top_k and taken >= spec.top_k + LEAST):
                     return
                 item = self._item(place)
                 if item is not None:
                     taken, room = taken + 1, room - width(item.text) // WIDTHS_PER_TOKEN - LEAD
+                    missed += (item.score or 0.0) < spec.min_score
                     yield item
 
     def _places(self) -> "Iterator[_Place]":
