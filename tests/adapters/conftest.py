@@ -79,3 +79,7 @@ def long_talk(turns: int) -> list[Json]:
         found.append({"role": "user", "content": f"Question {number}. " + "It is about the trip and the hotel. " * 12})
         found.append({"role": "assistant", "content": f"Reply {number}. " + "The hotel is near the station. " * 12})
     return found
+
+
+FIRST = long_talk(1)[0]["content"].strip()
+"""What is said first, whole: a summary may tell the beginning of it."""

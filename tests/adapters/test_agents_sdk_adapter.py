@@ -5,7 +5,7 @@ from typing import Any
 
 from agents import Agent, OpenAIChatCompletionsModel, Runner
 from agents.memory import Session as SessionProtocol
-from conftest import BUDGET, RULE, long_talk
+from conftest import BUDGET, FIRST, RULE, long_talk
 from model_server import ModelServer
 from openai import AsyncOpenAI
 
@@ -32,7 +32,7 @@ def test_a_run_gets_the_history_that_fits_and_its_turn_is_in_the_log(
     assert asyncio.run(run()).final_output
     asked = str(model.asked[-1]["messages"])
     assert "And now?" in asked
-    assert "Question 0." not in asked
+    assert FIRST not in asked
     assert RULE in asked
     said = [one.payload.get("content") for one in session.events() if one.kind == "user.input"]
     assert "And now?" in str(said[-1])

@@ -5,7 +5,7 @@ from typing import Any
 
 import anthropic
 from anthropic.types import MessageParam
-from conftest import BUDGET, RULE, long_talk
+from conftest import BUDGET, FIRST, RULE, long_talk
 from model_server import ModelServer, Said
 from pydantic import TypeAdapter
 
@@ -45,7 +45,7 @@ def test_a_long_list_with_tools_is_sent_as_what_fits_in_the_providers_own_types(
     assert reply.content[0].text == "It is sunny."
     asked = model.asked[-1]
     assert RULE in str(asked["system"])
-    assert "Question 0." not in str(asked["messages"])
+    assert FIRST not in str(asked["messages"])
     assert asked["tools"][0]["name"] == "weather"
     assert "22 degrees" in str(asked["messages"][-1])
     TypeAdapter(list[MessageParam]).validate_python(asked["messages"])

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from conftest import BUDGET, long_talk
+from conftest import BUDGET, FIRST, long_talk
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_messages
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -52,7 +52,7 @@ def test_the_agents_model_gets_what_fits_while_its_state_keeps_everything(
     assert len(state["messages"]) == len(history) + 3
     assert state["messages"][-1].content == "It is sunny."
     last = model.given[-1]
-    fits({"messages": [message.content for message in last]}, "How is the weather?", "Question 0.")
+    fits({"messages": [message.content for message in last]}, "How is the weather?", FIRST)
     assert last[-1].type == "tool"
     kinds = [one.kind for one in session.events()]
     assert kinds.count("tool.result") == 1

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import litellm
-from conftest import BUDGET, long_talk
+from conftest import BUDGET, FIRST, long_talk
 from model_server import ModelServer
 
 from promptctx import Session
@@ -16,7 +16,7 @@ def test_a_completion_sends_what_fits(session: Session, model: ModelServer, fits
         session, budget=BUDGET, model="openai/gpt-4o", messages=messages, api_base=model.url, api_key="none"
     )
     assert reply.choices[0].message.content
-    fits(model.asked[-1], "And now?", "Question 0.")
+    fits(model.asked[-1], "And now?", FIRST)
 
 
 def test_a_callback_records_a_completion_made_elsewhere(session: Session, model: ModelServer) -> None:

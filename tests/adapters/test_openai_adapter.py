@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import openai
-from conftest import BUDGET, long_talk
+from conftest import BUDGET, FIRST, long_talk
 from model_server import ModelServer, Said
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
@@ -35,7 +35,7 @@ def test_a_long_list_is_sent_as_what_fits_in_the_providers_own_types(
     reply = kept.chat.completions.create(model="gpt-4o", messages=messages)
     assert reply.choices[0].message.content
     asked = model.asked[-1]
-    fits(asked, "And now?", "Question 0.")
+    fits(asked, "And now?", FIRST)
     assert asked["messages"][0]["content"].startswith("You plan trips.")
     TypeAdapter(list[ChatCompletionMessageParam]).validate_python(asked["messages"])
 
@@ -92,7 +92,7 @@ def test_responses_get_items_that_fit(session: Session, model: ModelServer) -> N
     sent = model.asked[-1]
     assert sent["path"].endswith("/responses")
     assert "And now?" in str(sent["input"])
-    assert "Question 0." not in str(sent["input"])
+    assert FIRST not in str(sent["input"])
     newest = list(session.events())[-1]
     assert (newest.kind, "It is sunny." in str(newest.payload)) == ("assistant.output", True)
 

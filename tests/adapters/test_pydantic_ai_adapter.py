@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from conftest import BUDGET, long_talk
+from conftest import BUDGET, FIRST, long_talk
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -45,7 +45,7 @@ def test_the_model_gets_what_fits_while_the_run_keeps_everything(
     result = asyncio.run(agent.run("How is the weather?", message_history=before))
     assert result.output == "It is sunny."
     assert len(result.all_messages()) == len(before) + 4
-    fits({"messages": given[-1]}, "How is the weather?", "Question 0.")
+    fits({"messages": given[-1]}, "How is the weather?", FIRST)
     kinds = [one.kind for one in session.events()]
     assert kinds.count("tool.result") == 1
     assert "context.rolled_back" not in kinds
