@@ -244,7 +244,7 @@ class Memory:
     event_id: str
     recorded_at: int
     scope: str = "subject"
-    memory_kind: str = "semantic"
+    memory_kind: Literal["semantic", "episodic", "procedural"] = "semantic"
     tags: tuple[str, ...] = ()
     subject: str | None = None
     predicate: str | None = None

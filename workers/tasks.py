@@ -42,10 +42,15 @@ def _task(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return register
 
 
+def _request() -> Any:
+    """The message of the task at work, whose type is not declared."""
+    return current_task.request
+
+
 def _run(kind: str, tenant: str, stream: int) -> None:
     try:
-        deps = engine().deps
-        with tracing.under(current_task.request.get(TRACE)):
+        deps, request = engine().deps, _request()
+        with tracing.under(request.get(TRACE)):
             sweeping.run(deps, tenant, stream, kind)
     except PromptctxError as error:
         logger.warning("work is left for the sweeper", kind=kind, reason=error.message)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,8 +91,7 @@ def _naming(index: Index, asked: Sequence[Span]) -> NDArray[np.bool_]:
     found = np.zeros(len(index.of_message), dtype=np.bool_)
     for way in sorted(ways):
         holding = [index.of_passage[index.terms == np.uint32(hashed(term))] for term in way]
-        both = holding[0] if len(way) == 1 else np.intersect1d(*holding)
-        found[both] = True
+        found[reduce(np.intersect1d, holding)] = True
     return found
 
 

@@ -71,9 +71,10 @@ def _message(kind: str, told: Mapping[str, Any]) -> Json | None:
 
 def _join(messages: list[Json], replies: Mapping[str, Json], event: EventRecord, told: Mapping[str, Any]) -> None:
     """A call of its own belongs to the reply that caused it, else it is one."""
-    reply = replies.get(event.causation_id or "")
+    reply: Json | None = replies.get(event.causation_id or "")
     if reply is None:
-        reply = {"role": "assistant", "content": ""}
+        made: Json = {"role": "assistant", "content": ""}
+        reply = made
         messages.append(reply)
     reply.setdefault("tool_calls", []).append(_call(told, told.get("call_id")))
 

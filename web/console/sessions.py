@@ -94,11 +94,10 @@ def event_page(
 
 def _events(engine: Any, caller: Any, session: str, stream: str, before: int | None) -> Json:
     """A page back from the newest one or from `before`; `older` is where the next page back ends."""
-    if before is None:
-        before = engine.events(caller.tenant, session, stream, 0, 1)["head"] + 1
-    after = max(0, before - 1 - PAGE)
+    end: int = engine.events(caller.tenant, session, stream, 0, 1)["head"] + 1 if before is None else before
+    after = max(0, end - 1 - PAGE)
     found = engine.events(caller.tenant, session, stream, after, PAGE)
-    events = [one for one in found["events"] if one["seq"] < before]
+    events = [one for one in found["events"] if one["seq"] < end]
     return {"events": events[::-1], "head": found["head"], "older": after + 1 if after else None, "stream": stream}
 
 

@@ -127,20 +127,23 @@ class Meanings:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._queries or self._waiting))
                 asked = self._queries.popleft() if self._queries else None
-                if asked is None:
-                    (vectors, texts), self._busy = self._waiting.popleft(), True
+                batch = self._waiting.popleft() if asked is None else None
+                self._busy = batch is not None
             if asked is not None:
                 self._answer(*asked)
-                continue
-            try:
-                vectors.add(self._embedder.encode(texts))
-                self._ready = True
-            except Exception as error:  # whatever a model does, prompts go on without it
-                _tell(error)
-                vectors.skip(len(texts))
-            with self._changed:
-                self._busy = False
-                self._changed.notify_all()
+            if batch is not None:
+                self._embed(*batch)
+                with self._changed:
+                    self._busy = False
+                    self._changed.notify_all()
+
+    def _embed(self, vectors: Vectors, texts: Sequence[str]) -> None:
+        try:
+            vectors.add(self._embedder.encode(texts))
+            self._ready = True
+        except Exception as error:  # whatever a model does, prompts go on without it
+            _tell(error)
+            vectors.skip(len(texts))
 
     def _answer(self, text: str, wanted: "Future[Rows]") -> None:
         if wanted.set_running_or_notify_cancel():
