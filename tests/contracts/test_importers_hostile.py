@@ -46,8 +46,20 @@ LANGCHAIN: list[Json] = [
     {"type": "tool", "content": "x", "tool_call_id": "1"},
 ]
 REQUEST = {"model": "m", "tools": [{"name": "f", "input_schema": {"required": ["a"]}}], "messages": MESSAGES}
+SPAN = {
+    "traceId": "t", "spanId": "s", "startTimeUnixNano": "1790000000000000000", "endTimeUnixNano": "1790000000000000005",
+    "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+        {"key": "gen_ai.input.messages", "value": {"stringValue": json.dumps(MESSAGES)}},
+        {"key": "gen_ai.completion.0.content", "value": {"stringValue": "yes"}},
+        {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "7"}},
+    ],
+    "events": [{"name": "gen_ai.user.message", "attributes": [{"key": "content", "value": {"stringValue": "hi"}}]}],
+}  # fmt: skip
+
 DOCUMENTS: dict[str, Json] = {
     "openai": REQUEST,
+    "otlp": {"resourceSpans": [{"scopeSpans": [{"spans": [SPAN]}]}]},
     "mini-swe-agent": {"trajectory_format": "mini-swe-agent-1.1", "messages": MESSAGES, "info": {"config": {}}},
     "swe-agent": {"history": [*MESSAGES, {"role": "tool", "tool_call_ids": ["1"]}], "trajectory": [{"response": "x"}]},
     "tau-bench": [{"task_id": 1, "trial": 0, "traj": MESSAGES, "info": {}}],
