@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 from promptctx import _calls, _messages
 from promptctx._http import Steps
 from promptctx._track import Draft, Track, new_id
+from promptctx.importers._calls import spelt
 from promptctx.importers._messages import Dialect, message_events, schema_events
 from promptctx.importers._record import Recorder
 from promptctx.prompt import AsyncPrompt, Format, Prompt
@@ -114,7 +115,7 @@ def _key(message: Message) -> str:
 
 def _spelled(kind: str, payload: Mapping[str, Any]) -> str:
     """What of a message stays the same on its way through a framework: not its usage, nor the model's name."""
-    calls = [[call["id"], call["name"], _json(call["arguments"])] for call in payload.get("tool_calls") or ()]
+    calls = [[call["id"], call["name"], spelt(call["arguments"])] for call in payload.get("tool_calls") or ()]
     return json.dumps([kind, _text(payload.get("content")), calls, payload.get("call_id")], sort_keys=True, default=str)
 
 
@@ -122,16 +123,6 @@ def _text(content: Any) -> Any:
     if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
         return "".join(part["text"] for part in content)
     return content or ""
-
-
-def _json(arguments: Any) -> Any:
-    """Arguments as what they are: as text they are spelled in several ways."""
-    if isinstance(arguments, str):
-        try:
-            return json.loads(arguments or "{}")
-        except ValueError:
-            return arguments
-    return arguments
 
 
 def given(how: Compile) -> dict[str, Any]:

@@ -5,13 +5,14 @@ As with Claude Code, each event depends only on the lines up to its own: the fir
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from promptctx.importers._content import Content, content_of, text_of
-from promptctx.importers._messages import output_event, result_event, user_event
+from promptctx.importers._messages import result_event, user_event
 from promptctx.importers._model import ImportedSession, Json, Sample, Skipped, WireEvent, items, record, text
 from promptctx.importers._record import Recorder, imported, kind_name, locale_of, session_id, short_hash, title_of
+from promptctx.importers._replies import Replies
 from promptctx.importers.openai_chat import stem_of
 
 SOURCE = "codex"
@@ -58,12 +59,7 @@ def sessions(sample: Sample) -> Iterator[ImportedSession | Skipped]:
 
 
 @dataclass(slots=True)
-class Rollout:
-    log: Recorder
-    reply: str | None = None
-    """event id of the output that further calls join"""
-    thoughts: list[dict[str, Any]] = field(default_factory=list)
-
+class Rollout(Replies):
     def line(self, number: int, value: Json) -> Iterator[WireEvent]:
         line = record(value)
         item, at = record(line.get("payload")), line.get("timestamp")
@@ -75,7 +71,7 @@ class Rollout:
             yield self.log.event(number, f"custom.codex.{kind_name(name)}", value, at=at)
         elif kind == "message":
             if self.thoughts and item.get("role") != "assistant":
-                yield self._output(f"{number}.thoughts", "", [], at)  # nothing more will come of them
+                yield self.output(f"{number}.thoughts", "", [], at)  # nothing more will come of them
             yield self._message(number, item, at)
         elif kind == "reasoning":
             self.reply = None
@@ -92,7 +88,7 @@ class Rollout:
     def _message(self, number: int, item: dict[str, Json], at: Json) -> WireEvent:
         role, content = item.get("role"), _content(item.get("content"))
         if role == "assistant":
-            return self._output(number, content, [], at)
+            return self.output(number, content, [], at)
         self.reply = None
         if role in ("developer", "system"):
             return self.log.instruction(number, text_of(content), at)
@@ -105,17 +101,7 @@ class Rollout:
             "name": text(item.get("name")) or str(item.get("type")).removesuffix("_call"),
             "arguments": "{}" if arguments is None else arguments,
         }
-        if self.reply is None or self.thoughts:
-            return self._output(number, "", [call], at)
-        self.log.called(call["id"])
-        payload = {"call_id": call["id"], "name": call["name"], "arguments": call["arguments"]}
-        return self.log.event(number, "tool.called", payload, actor="agent", at=at, cause=self.reply)
-
-    def _output(self, number: object, content: Content, calls: list[dict[str, Any]], at: Json) -> WireEvent:
-        thoughts, self.thoughts = self.thoughts, []
-        event = output_event(self.log, number, content, calls, thoughts, at=at)
-        self.reply = event["event_id"]
-        return event
+        return self.call(number, call, at)
 
 
 def _thought(item: dict[str, Json]) -> dict[str, Any]:

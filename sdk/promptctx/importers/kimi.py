@@ -6,12 +6,12 @@ the thoughts before it; further calls of the step join as `tool.called`.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from promptctx.importers._content import Content, call_of, content_of, text_of
-from promptctx.importers._messages import Dialect, output_event, result_event, schema_events, user_event
+from promptctx.importers._content import call_of, content_of, text_of
+from promptctx.importers._messages import Dialect, result_event, schema_events, user_event
 from promptctx.importers._model import ImportedSession, Json, Sample, Skipped, WireEvent, items, record, text
 from promptctx.importers._record import Recorder, imported, kind_name, locale_of, session_id, short_hash, title_of
+from promptctx.importers._replies import Replies
 from promptctx.importers.openai_chat import stem_of
 
 SOURCE = "kimi"
@@ -64,11 +64,7 @@ def _part(line: dict[str, Json]) -> str | None:
 
 
 @dataclass(slots=True)
-class Wire:
-    log: Recorder
-    reply: str | None = None
-    """event id of the output that further calls of the step join"""
-    thoughts: list[dict[str, Any]] = field(default_factory=list)
+class Wire(Replies):
     tools: set[str] = field(default_factory=set)
 
     def line(self, number: int, line: dict[str, Json]) -> Iterator[WireEvent]:
@@ -95,7 +91,7 @@ class Wire:
             return user_event(self.log, number, message, at, _asked(message))
         if message.get("role") == "assistant":
             calls = [call_of(call) for call in items(message.get("toolCalls"))]
-            return self._output(number, content_of(message.get("content")), calls, at)
+            return self.output(number, content_of(message.get("content")), calls, at)
         return self.log.event(number, f"custom.kimi.{kind_name(message.get('role') or 'message')}", message, at=at)
 
     def _step(self, number: int, event: dict[str, Json], at: Json) -> Iterator[WireEvent]:
@@ -103,9 +99,9 @@ class Wire:
         if kind == "content.part" and part.get("type") == "think":
             self.thoughts.append({"text": str(part.get("think") or "")})
         elif kind == "content.part":
-            yield self._output(number, content_of([part]), [], at)
+            yield self.output(number, content_of([part]), [], at)
         elif kind == "tool.call":
-            yield self._call(number, call_of({**event, "id": event.get("toolCallId")}), at)
+            yield self.call(number, call_of({**event, "id": event.get("toolCallId")}), at)
         elif kind == "tool.result":
             result = record(event.get("result"))
             status = "error" if result.get("isError") is True else None
@@ -113,19 +109,6 @@ class Wire:
         else:
             if kind in ("step.begin", "step.end"):
                 if self.thoughts:
-                    yield self._output(f"{number}.thoughts", "", [], at)  # nothing more will come of them
+                    yield self.output(f"{number}.thoughts", "", [], at)  # nothing more will come of them
                 self.reply = None
             yield self.log.event(number, f"custom.kimi.{kind_name(kind or 'event')}", event, at=at)
-
-    def _call(self, number: int, call: dict[str, Any], at: Json) -> WireEvent:
-        if self.reply is None or self.thoughts:
-            return self._output(number, "", [call], at)
-        self.log.called(call["id"])
-        payload = {"call_id": call["id"], "name": call["name"], "arguments": call["arguments"]}
-        return self.log.event(number, "tool.called", payload, actor="agent", at=at, cause=self.reply)
-
-    def _output(self, number: object, content: Content, calls: list[dict[str, Any]], at: Json) -> WireEvent:
-        thoughts, self.thoughts = self.thoughts, []
-        event = output_event(self.log, number, content, calls, thoughts, at=at)
-        self.reply = event["event_id"]
-        return event
