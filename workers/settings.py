@@ -73,72 +73,93 @@ def _upper(value: object) -> object:
 class Settings(BaseSettings):
     """All settings with their defaults: embedded, on a SQLite file, reachable from this machine only."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
 
     database_url: Annotated[str, AfterValidator(_known_database)] = Field("sqlite:///promptctx.db", repr=False)
+    """SQLite for one machine, or PostgreSQL: `postgresql://user@host/database`."""
     sync_mode: Annotated[Literal["NORMAL", "FULL"], BeforeValidator(_upper)] = "NORMAL"
-    dispatcher: Literal["inline", "thread", "celery"] = "thread"
-    broker_url: Annotated[str, AfterValidator(_known_broker)] | None = Field(None, repr=False)
-
-    # Of all queues and keys on the broker: deployments that share one need names of their own.
-    queue_prefix: str = Field("promptctx", pattern=r"^[A-Za-z0-9_.-]{1,60}$")
-    # After so many seconds without progress, work is taken over from a process that may be dead.
-    lease_seconds: float = Field(60.0, ge=1, le=3600)
-
-    # The most connections of a process to PostgreSQL at a time.
+    """Of SQLite: `FULL` waits for the disk at each append, so that a power cut loses nothing."""
     database_connections: int = Field(20, ge=2, le=1000)
+    """The most connections of a process to PostgreSQL at a time."""
+
+    dispatcher: Literal["inline", "thread", "celery"] = "thread"
+    """How work reaches a worker: at once in the call, a thread of the same process, or Celery."""
+    broker_url: Annotated[str, AfterValidator(_known_broker)] | None = Field(None, repr=False)
+    """Redis or RabbitMQ, for Celery: `redis://host:6379/0`, `amqp://user:password@host//`."""
+    queue_prefix: str = Field("promptctx", pattern=r"^[A-Za-z0-9_.-]{1,60}$")
+    """Of all queues and keys on the broker: deployments that share one need names of their own."""
+    lease_seconds: float = Field(60.0, ge=1, le=3600)
+    """After so many seconds without progress, work is taken over from a process that may be dead."""
 
     host: str = "127.0.0.1"
+    """The address to serve on. One that other machines reach makes keys required."""
     port: int = Field(8765, ge=0, le=65535)
+    """0 takes any free one."""
     payload_limit: int = Field(1024 * 1024, ge=1024)
-    # Of each key, a minute; 0 is no limit.
+    """The most bytes of one event's payload; what is larger is uploaded as a document."""
     rate_limit: int = Field(12_000, ge=0)
-    # Characters of all `block` constraints of a session together: they are in every prompt, whatever the budget.
+    """Calls of each key, a minute; 0 is no limit."""
     rule_limit: int = Field(20_000, ge=1)
-    # Seconds that a sender may take for a piece of a request's body.
+    """Characters of all `block` constraints of a session together: they are in every prompt, whatever the budget."""
     body_timeout: float = Field(30.0, gt=0, le=3600)
-    # Whether payloads are sealed with a key of their subject, and what these keys are wrapped with.
+    """Seconds that a sender may take for a piece of a request's body."""
     encrypt: Literal["off", "subject"] = "off"
+    """Whether payloads are sealed with a key of their subject."""
     master_key: SecretStr | None = Field(None, min_length=32)
+    """What these keys are wrapped with."""
     require_keys: bool = False
-    # A key with every scope of the tenant `default`, for a first set-up.
+    """Whether every call needs a key, on a private address too."""
     root_key: SecretStr | None = Field(None, min_length=32)
-    # Seconds that work may wait until the server says that it is not ready.
+    """A key with every scope of the tenant `default`, for a first set-up."""
     ready_backlog_seconds: float = Field(300.0, gt=0)
-    # Where a worker process serves its metrics; none of them does without it, and 0 takes any free port.
+    """Seconds that work may wait until the server says that it is not ready."""
     metrics_port: int | None = Field(None, ge=0, le=65535)
+    """Where a worker process serves its metrics; none of them does without it, and 0 takes any free port."""
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
+    """What gets into the log."""
 
     default_model: str = "gpt-4o"
+    """The model whose tokens are counted where neither request nor session names one."""
     locale: Literal["zh", "en"] = "zh"
+    """The language of headings where neither request nor session names one."""
     modes: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
+    """Modes of one's own, as tables `[modes.NAME]` of the file."""
 
-    # What is remembered without being told so by an event: remember, profile, tool_failures, decisions; off is none.
     memory_rules: Annotated[tuple[Rule, ...], NoDecode, BeforeValidator(_rules)] = ("remember", "profile")
-
-    # Hours after which what was written to a memory is cared for; 0 is never. Days that memories live, by category.
+    """What is remembered without being told so by an event; `off` is none."""
     memory_care_hours: float = Field(24.0, ge=0, le=10_000)
+    """Hours after which what was written to a memory is cared for; 0 is never."""
     memory_lifetimes: dict[str, Annotated[int, Field(ge=1, le=100_000)]] = Field(default_factory=dict)
+    """Days that memories live, by category."""
 
     dump_dir: Path | None = None
+    """A folder where each prompt is written as a file when it is compiled."""
     dump_sessions: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_patterns)] = ("*",)
+    """The sessions whose prompts are written there, by patterns with `*`."""
 
     llm_base_url: str | None = None
+    """An OpenAI-compatible endpoint for summaries and facts; without it the built-in rules work."""
     llm_api_key: SecretStr | None = None
+    """Its key."""
     llm_model: str | None = None
-    # Seconds that a whole answer may take.
+    """Its model."""
     llm_timeout: float = Field(30.0, gt=0, le=600)
-    # Whether it is asked what is worth remembering as well.
+    """Seconds that a whole answer may take."""
     llm_extract: bool = True
-    # A folder with prompts of one's own, under the names of those in workers/prompts.
+    """Whether it is asked what is worth remembering as well."""
     llm_prompts: Path | None = None
-    # What recall finds by meaning with: `local` (a small model in numpy), `none`, or the base URL of an endpoint that
-    # speaks OpenAI's embeddings, with its model and key.
+    """A folder with prompts of one's own, under the names of those in workers/prompts."""
     embeddings: str = Field("local", pattern=r"^(local|none|https?://\S+)$")
+    """What recall finds by meaning with: `local` (a small model in numpy), `none`, or the base URL of an endpoint that
+    speaks OpenAI's embeddings."""
     embeddings_model: str | None = None
+    """The endpoint's model."""
     embeddings_api_key: SecretStr | None = None
-    # Seconds that a prompt waits for an endpoint to tell what its query means, before words alone decide.
+    """The endpoint's key."""
     embeddings_timeout: float = Field(1.0, gt=0, le=60)
+    """Seconds that a prompt waits for the endpoint to tell what its query means, before words alone decide."""
 
     @property
     def is_public(self) -> bool:

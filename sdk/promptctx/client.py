@@ -127,6 +127,7 @@ class Client:
         return Job(self._sender, self._sender.send(_calls.job(job_id)))
 
     def close(self) -> None:
+        """Close the connections; leaving a `with` block does so, too."""
         self._sender.close()
 
     def __enter__(self) -> "Client":
@@ -250,6 +251,7 @@ class AsyncClient:
         return AsyncJob(self._sender, await self._sender.send(_calls.job(job_id)))
 
     async def close(self) -> None:
+        """Close the connections; leaving an `async with` block does so, too."""
         await self._sender.close()
 
     async def __aenter__(self) -> "AsyncClient":

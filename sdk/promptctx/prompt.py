@@ -56,6 +56,7 @@ class PromptData:
 
     @property
     def tools(self) -> list[dict[str, Any]]:
+        """The tools that the model may call, in the payload's format."""
         return list(self.payload.get("tools") or ())
 
     @property
@@ -251,6 +252,7 @@ class JobData:
 
     @property
     def session(self) -> str:
+        """The session's id."""
         return self._state.session
 
     @property
@@ -260,10 +262,12 @@ class JobData:
 
     @property
     def prompt_id(self) -> str | None:
+        """The prompt that came of it, once it is done."""
         return self._state.prompt
 
     @property
     def error(self) -> errors.PromptctxError | None:
+        """What it failed with, if it did."""
         return _calls.job_error(self._state) if self._state.status == "failed" else None
 
     def _arrived(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -283,6 +287,7 @@ class Job(JobData):
         self._sender = sender
 
     def refresh(self) -> "Job":
+        """Ask the server how far it is."""
         if self._state.answer is None:
             self._state = self._sender.send(_calls.job(self.id))
         return self
@@ -301,6 +306,7 @@ class AsyncJob(JobData):
         self._sender = sender
 
     async def refresh(self) -> "AsyncJob":
+        """Ask the server how far it is."""
         if self._state.answer is None:
             self._state = await self._sender.send(_calls.job(self.id))
         return self

@@ -54,6 +54,8 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
+    """A session in a list: what it said of itself, and how far it is."""
+
     id: str
     subject: str | None = None
     mode: str | None = None
@@ -68,6 +70,8 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True)
 class PromptInfo:
+    """A prompt in a list: all but what it says. `zones` are tokens."""
+
     id: str
     version: int
     mode: str | None = None
@@ -137,6 +141,8 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Document:
+    """An uploaded document. `seq` is that of its event, `size` is in bytes."""
+
     document_id: str
     hash: str = ""
     size: int = 0

@@ -54,6 +54,7 @@ class Verbs(ABC, Generic[R]):
 
     @property
     def id(self) -> str:
+        """The session's id."""
         return self._track.id
 
     @property
@@ -122,6 +123,7 @@ class Verbs(ABC, Generic[R]):
         return self._send("constraint.set", made, options)
 
     def remove_constraint(self, id: str, **options: Unpack[EventOptions]) -> R:
+        """Take a rule back; needs the scope `policy`."""
         return self._send("constraint.removed", {"id": id}, options)
 
     # --- the conversation ---
@@ -170,10 +172,11 @@ class Verbs(ABC, Generic[R]):
         return self._send("assistant.output", made, options, "agent")
 
     def pin(self, event: str | Receipt, **options: Unpack[EventOptions]) -> R:
-        """Keep this event's message in every prompt (five at most)."""
+        """Keep this event's message in every prompt; five at most."""
         return self._send("message.pinned", {"event_id": _event_id(event)}, options)
 
     def unpin(self, event: str | Receipt, **options: Unpack[EventOptions]) -> R:
+        """Lift a pin."""
         return self._send("message.unpinned", {"event_id": _event_id(event)}, options)
 
     def expand(
@@ -213,6 +216,7 @@ class Verbs(ABC, Generic[R]):
         return self._send("tool.registered", {"name": name, **made}, options)
 
     def remove_tool(self, name: str, **options: Unpack[EventOptions]) -> R:
+        """The model may call this tool no longer."""
         return self._send("tool.removed", {"name": name}, options)
 
     def tool_call(self, name: str, arguments: Any = None, *, call_id: str = "", **options: Unpack[EventOptions]) -> R:
@@ -294,10 +298,12 @@ class Verbs(ABC, Generic[R]):
         source: str | None = None,
         **options: Unpack[EventOptions],
     ) -> R:
+        """A field of the subject's profile, such as a name or a habit. The same key again replaces it."""
         made = {"key": key, "value": value, "category": category, **_given(source=source)}
         return self._send("profile.set", made, options)
 
     def unset_profile(self, key: str, **options: Unpack[EventOptions]) -> R:
+        """Take a field of the profile away."""
         return self._send("profile.unset", {"key": key}, options)
 
     def block(
@@ -308,6 +314,7 @@ class Verbs(ABC, Generic[R]):
         return self._send("block.defined", made, options)
 
     def edit_block(self, label: str, text: str, **options: Unpack[EventOptions]) -> R:
+        """A core block's new text, within its limit; a read-only block stays as it is."""
         return self._send("block.edited", {"label": label, "text": text}, options)
 
     def remember(
@@ -379,6 +386,7 @@ class Verbs(ABC, Generic[R]):
         reason: str = "",
         **options: Unpack[EventOptions],
     ) -> R:
+        """End a memory. It stays in the log."""
         return self._send("memory.retracted", {"id": id, "scope": scope, **_given(reason=reason)}, options)
 
     def summary(
@@ -419,6 +427,7 @@ class Verbs(ABC, Generic[R]):
         return self._send("output.flagged", made, options)
 
     def label(self, label: str, prompt: Any = None, *, note: str = "", **options: Unpack[EventOptions]) -> R:
+        """Name this prompt (or its id; else the last one). The one labelled `active` last is what agents get."""
         made = {"snapshot_id": self._track.snapshot(prompt), "label": label, **_given(note=note)}
         return self._send("snapshot.labelled", made, options)
 
