@@ -45,37 +45,42 @@ def chosen(sources: Sequence[Source], told: set[str], room: float) -> list[Place
     Of each note the fragment that may be worth most waits with the most that it may be worth; once it is the first of
     all, it is looked at and waits with what it really is worth, and the next of its note waits beside it.
     """
-    choice, newest, misfits = _Choice(sources, told, room), len(sources), 0
-    ages = [0.5 ** ((newest - at) / HALF_LIFE) for at in range(newest)]
-    waiting = [
-        (-note.fragments[note.order[0]].most * _age(note, ages[at]), -at, which, note.order[0], 0)
-        for at, source in enumerate(sources)
-        for which, note in enumerate(source.notes)
-        if note.order
-    ]
+    choice, waiting, misfits = _Choice(sources, told, room), _waiting(sources), 0
     heapq.heapify(waiting)
     while waiting and misfits < MISFITS:
-        before, back, which, place, rank = waiting[0]
-        note = sources[-back].notes[which]
-        age = _age(note, ages[-back])
-        worth = choice.density((-back, which, place)) * age
-        if rank >= 0 and rank + 1 < len(note.order):
-            following = note.order[rank + 1]
-            heapq.heapreplace(waiting, (-note.fragments[following].most * age, back, which, following, rank + 1))
+        before, back, which, place, rank, age, fragments, order = waiting[0]
+        worth = choice.density(back, which, fragments[place]) * age
+        if 0 <= rank < len(order) - 1:
+            following = order[rank + 1]
+            most = -fragments[following].most * age
+            heapq.heapreplace(waiting, (most, back, which, following, rank + 1, age, fragments, order))
         else:
             heapq.heappop(waiting)
         if not worth:
             continue
         if waiting and worth < -waiting[0][0] and worth < -before:
-            heapq.heappush(waiting, (-worth, back, which, place, LOOKED_AT))
-        elif not choice.take((-back, which, place)):
+            heapq.heappush(waiting, (-worth, back, which, place, LOOKED_AT, age, fragments, order))
+        elif not choice.take(back, which, place, fragments[place]):
             misfits += 1
     return choice.picked
 
 
-def _age(note: Note, age: float) -> float:
-    """A user's wish holds until the user says otherwise; all else is worth less as it grows old."""
-    return 1.0 if note.role == "user" else age
+_Waiting = tuple[float, int, int, int, int, float, tuple[Fragment, ...], tuple[int, ...]]
+"""Less what it may be worth, less the place of its source, the places of its note and of itself, its rank in the order
+of its note, what its age leaves of its worth, the fragments of its note, and their order. No two agree in the places,
+so that none is compared by more."""
+
+
+def _waiting(sources: Sequence[Source]) -> list[_Waiting]:
+    found = list[_Waiting]()
+    for at, source in enumerate(sources):
+        old = 0.5 ** ((len(sources) - at) / HALF_LIFE)
+        for which, note in enumerate(source.notes):
+            if note.order:
+                # A user's wish holds until the user says otherwise; all else is worth less as it grows old.
+                first, age = note.order[0], 1.0 if note.role == "user" else old
+                found.append((-note.fragments[first].most * age, -at, which, first, 0, age, note.fragments, note.order))
+    return found
 
 
 class _Choice:
@@ -83,7 +88,6 @@ class _Choice:
 
     def __init__(self, sources: Sequence[Source], told: set[str], room: float) -> None:
         self.picked: list[Place] = []
-        self._sources = sources
         self._told = set(told)
         self._room = room
         self._keys: set[tuple[int, int, str]] = set()
@@ -95,31 +99,28 @@ class _Choice:
                     for fragment in note.fragments:
                         self._used.update(fragment.values)
 
-    def density(self, place: Place) -> float:
+    def density(self, back: int, which: int, fragment: Fragment) -> float:
         """What a fragment is worth for each of its tokens."""
-        fragment, alike = self._found(place)
-        worth = 0.0 if fragment.text in self._told else fragment.weight
-        for value, rarity in zip(fragment.values, fragment.rarities, strict=True):
-            if value not in self._told:
-                worth += rarity + (USED if value in self._used else 0.0)
-        return worth / (fragment.cost - (fragment.named if alike else 0.0))
+        text, values, rarities, worth, cost, _, key, named = fragment
+        told, used = self._told, self._used
+        if text in told:
+            worth = 0.0
+        for value, rarity in zip(values, rarities, strict=True):
+            if value not in told:
+                worth += rarity + USED if value in used else rarity
+        return worth / (cost - named if key and (back, which, key) in self._keys else cost)
 
-    def take(self, place: Place) -> bool:
+    def take(self, back: int, which: int, place: int, fragment: Fragment) -> bool:
         """Whether there is room for a fragment, which then is taken."""
-        fragment, alike = self._found(place)
-        price = fragment.cost - (fragment.named if alike else 0.0) + (LINE_COST if place[:2] not in self._opened else 0)
+        price = fragment.cost - (fragment.named if (back, which, fragment.key) in self._keys else 0.0)
+        price += LINE_COST if (back, which) not in self._opened else 0
         if price > self._room:
             return False
         self._room -= price
-        self._opened.add(place[:2])
-        self.picked.append(place)
+        self._opened.add((back, which))
+        self.picked.append((-back, which, place))
         self._told.update(fragment.values)
         self._told.add(fragment.text)
-        self._keys.add((*place[:2], fragment.key))
+        if fragment.key:
+            self._keys.add((back, which, fragment.key))
         return True
-
-    def _found(self, place: Place) -> tuple[Fragment, bool]:
-        """The fragment, and whether another of its key was taken of its note."""
-        at, which, within = place
-        fragment = self._sources[at].notes[which].fragments[within]
-        return fragment, (at, which, fragment.key) in self._keys and fragment.key != ""

@@ -132,8 +132,8 @@ class Note(NamedTuple):
 
 
 def _order(fragments: Sequence[Fragment]) -> tuple[int, ...]:
-    places = [place for place, one in enumerate(fragments) if one.most]
-    return tuple(sorted(places, key=lambda place: -fragments[place].most))
+    worth = [one.most for one in fragments]
+    return tuple(sorted([place for place, most in enumerate(worth) if most], key=worth.__getitem__, reverse=True))
 
 
 Read = tuple[Fragments, tuple[int, ...]]

@@ -69,8 +69,12 @@ class SummaryLine:
         return cls(unit, tuple(derived_from), found, tokens, given)
 
 
-def _text(found: Iterable[Note]) -> str:
-    return " · ".join(note.lead + _joined(note.fragments) + note.close for note in found)
+_Telling = tuple[str, Sequence[Fragment], str, str]
+"""The lead, the fragments, the close and the role of a note."""
+
+
+def _text(found: Iterable[_Telling | Note]) -> str:
+    return " · ".join([told[0] + _joined(told[1]) + told[2] for told in found])
 
 
 def _joined(fragments: Iterable[Fragment]) -> str:
@@ -190,7 +194,7 @@ class _Lines:
         self._sources = sources
         self._count = count
         self._chosen: dict[int, set[tuple[int, int]]] = {}
-        self._notes: dict[int, list[Note]] = {}
+        self._told: dict[int, list[_Telling]] = {}
         self._tokens: dict[int, int] = {}
         self._taken = 0
 
@@ -219,8 +223,8 @@ class _Lines:
             chosen.symmetric_difference_update({(which, place)})
         self._taken = number
         for at in dict.fromkeys(at for at, _, _ in changed):
-            self._notes[at] = self._noted(at)
-            self._tokens[at] = self._count(f"- {_text(self._notes[at])}\n") if self._chosen[at] else 0
+            self._told[at] = self._telling(at)
+            self._tokens[at] = self._count(f"- {_text(self._told[at])}\n") if self._chosen[at] else 0
         return sum(self._tokens.values())
 
     def made(self) -> tuple[SummaryLine, ...]:
@@ -230,9 +234,10 @@ class _Lines:
 
     def _line(self, at: int) -> SummaryLine:
         source = self._sources[at]
-        return SummaryLine(source.unit, source.events, tuple(self._notes[at]), self._tokens[at], source.given)
+        kept = tuple(Note.of(lead, fragments, close, role) for lead, fragments, close, role in self._told[at])
+        return SummaryLine(source.unit, source.events, kept, self._tokens[at], source.given)
 
-    def _noted(self, at: int) -> list[Note]:
+    def _telling(self, at: int) -> list["_Telling"]:
         """The notes with what was chosen, as a stored layout gives them back: carrying on from either gives the same
         bytes."""
         found, places = self._sources[at].notes, dict[int, list[int]]()
@@ -240,12 +245,12 @@ class _Lines:
             places.setdefault(which, []).append(place)
         calls = [which for which, note in enumerate(found) if note.role == "call"]
         told = len(calls) == 1 and calls[0] in places
-        kept = list[Note]()
+        kept = list[_Telling]()
         for which, told_of in places.items():
             note = found[which]
             lead = f"{note.tool} {note.lead}" if note.tool and not told else note.lead
             settled = [_settled(note.fragments[place].text, note.role) for place in told_of]
-            kept.append(Note.of(lead, settled, note.close, note.role))
+            kept.append((lead, settled, note.close, note.role))
         return kept
 
 

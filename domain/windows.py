@@ -242,7 +242,7 @@ class UnitBuilder:
             messages=(shown,),
             tokens=tokens,
             given=self._count.message(message),
-            events=(message.event_id, *message.also),
+            events=(message.event_id, *message.also) if message.also else (message.event_id,),
             role=message.role,
             orphan=message.role == "tool",
         )
