@@ -15,6 +15,7 @@ from promptctx.cli import app
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [
     ROOT / "README.md",
+    ROOT / "README.zh.md",
     ROOT / "examples" / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
