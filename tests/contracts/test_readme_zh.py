@@ -36,7 +36,7 @@ def numbers(text: str) -> Counter[str]:
 
 
 def shape(text: str) -> list[str]:
-    """What each paragraph is: a heading of a level, a table of so many rows, code of so many lines, a picture, words."""
+    """What each paragraph is: a heading of a level, a table of so many rows, code of so many lines, or words."""
     whole = FENCE.sub(lambda block: f"```{block[0].count(chr(10))}\n", text.strip())
     kinds = r"#+ |\||```\d+| {4}|!\["
     found = [(re.match(kinds, part), part.count("\n")) for part in re.split(r"\n{2,}", whole)]
