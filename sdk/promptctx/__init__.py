@@ -35,7 +35,7 @@ from promptctx.errors import (
     UnknownSession,
     UnknownSnapshot,
 )
-from promptctx.outbox import Outbox
+from promptctx.outbox import Outbox, OutboxSession
 from promptctx.prompt import AsyncJob, AsyncPrompt, Job, Prompt
 from promptctx.session import AsyncBatch, AsyncSession, Batch, Session
 from promptctx.values import Document, EventRecord, PromptInfo, Receipt, Replay, SessionInfo, State, Stats
@@ -59,6 +59,7 @@ __all__ = [
     "InvalidRequest",
     "Job",
     "Outbox",
+    "OutboxSession",
     "PayloadTooLarge",
     "Prompt",
     "PromptInfo",
