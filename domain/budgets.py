@@ -103,7 +103,7 @@ def _fill(spec: SlotSpec, offers: Sequence[SlotItem], facts: Facts, count: Calla
     for offer in offers:
         item, cut = _no_longer_than(offer, int(longest), count)
         reason = refusal(item, spec, facts, taken.get(item.ranked, 0))
-        tokens = page.grown(item) if item.heading and not reason else item_tokens(item, count)
+        tokens = page.grown(item) if (item.heading or item.lead) and not reason else item_tokens(item, count)
         charge = 0.0 if item.protected else max(longest, tokens) if cut else tokens
         if reason is None:
             taken[item.ranked] = taken.get(item.ranked, 0) + 1

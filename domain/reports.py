@@ -100,9 +100,9 @@ def ledger(units: Sequence[Entry], items: Sequence[Entry], total_units: int) -> 
 def _gave_way(outcome: Outcome) -> Iterable[str]:
     """What had to go whole so that what must not be cut fits, in the order in which it gives way."""
     arrangement = outcome.trimmed.arrangement
-    # What was said on some day is history that recall looked for, and history has its own account: no memory gave way.
+    # What recall looked for in history and documents has its own account, and still stands there: no memory gave way.
     placed = (one for fill in outcome.fills for one in fill.placed)
-    items = [one for one in placed if not one.item.protected and not one.item.heading]
+    items = [one for one in placed if not one.item.protected and not (one.item.heading or one.item.lead)]
     if any(one.reason == "global_budget" for one in items) and not any(one.reason is None for one in items):
         yield "memory"
     forced = arrangement.strategy in ("drop", "emergency") or not arrangement.window
@@ -192,6 +192,8 @@ def _items(fill: SlotFill) -> Iterable[Entry]:
         }
         if one.item.score is not None:
             found["score"] = one.item.score
+        if one.item.reference:
+            found["reference"] = one.item.reference
         if one.item.in_time:
             found["in_time"] = True
         if one.cut:
@@ -238,7 +240,7 @@ def _warnings(outcome: Outcome, mode: Mode) -> Iterable[str]:
         if result.error:
             yield f"source {result.source} gave nothing for {result.slot}: {result.error}"
         if result.note:
-            yield f"source {result.source} found {result.slot} by words alone: {result.note}"
+            yield f"source {result.source} found {result.slot} {result.note}"
     for _, notice in sorted(outcome.context.session.tables["notices"].items()):
         yield f"{notice.text} ({notice.count})"
 

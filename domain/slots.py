@@ -18,16 +18,19 @@ from domain.requests import SlotName
 from domain.rows import Memory, Plan, RecentCall, SessionInfo
 from domain.sources import SourceItem, SourceResult
 from domain.state import ContextState
-from domain.text import inline
+from domain.text import inline, opening
 from domain.wording import Wording, calendar_day, clock_time
 
 HOUR = 3_600_000_000
+LONGEST_TITLE = 60
+"""Characters of a document's title that stand before each of its passages."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotItem:
     """One line a slot offers. `order` is where it stands among the lines shown, rank is its place in the list. Lines of
-    one `heading` stand under it; one that `follows` the line shown before it goes on in the same line.
+    one `heading` stand under it; one that `follows` the line shown before it goes on in the same line. `reference` is
+    under what a passage of a document can be expanded.
     """
 
     slot: SlotName
@@ -46,6 +49,7 @@ class SlotItem:
     lead: str = ""
     follows: str = ""
     in_time: bool = False
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,12 @@ def offered(slot: SlotName, facts: Facts) -> list[SlotItem]:
             for item in given
         ]
     mask = masker(facts.session)
-    return [item if (text := mask(item.text)) == item.text else replace(item, text=text) for item in found]
+    return [_masked(item, mask) for item in found]
+
+
+def _masked(item: SlotItem, mask: Callable[[str], str]) -> SlotItem:
+    text, lead = mask(item.text), mask(item.lead) if item.lead else ""
+    return item if (text, lead) == (item.text, item.lead) else replace(item, text=text, lead=lead)
 
 
 def constraints(facts: Facts) -> Iterator[SlotItem]:
@@ -249,6 +258,8 @@ def _memory(memory: Memory, relevance: float, facts: Facts) -> SlotItem:
 
 def _given(item: SourceItem, relevance: float, facts: Facts) -> SlotItem:
     value = score(relevance, item.importance) if item.score is None else item.score
+    if item.reference:
+        return _attached(item, value, facts.words)
     if item.order:
         return _spoken(item, value, facts)
     text = facts.words.scored.format(text=inline(item.text), importance=item.importance, score=value)
@@ -265,6 +276,18 @@ def _spoken(item: SourceItem, value: float, facts: Facts) -> SlotItem:
         "recall", item.key, inline(item.text), (1, day, *item.order), item.events, item.at, value, item.category,
         item.tags, heading=day, lead=f"{who}{words.colon}" if who else "", follows=item.follows,
         in_time=item.in_time,
+    )  # fmt: skip
+
+
+def _attached(item: SourceItem, value: float, words: Wording) -> SlotItem:
+    """A passage of a document behind the reference to the part it stands in. Its id and title stand for themselves:
+    whatever they say, they stay within the line."""
+    start, end = item.part or (0, 0)
+    title = opening(inline(item.title), LONGEST_TITLE)
+    lead = words.document.format(id=inline(item.reference), start=start, end=end, title=title).strip()
+    return SlotItem(
+        "recall", item.key, inline(item.text), (1, "", *item.order), item.events, item.at, value, item.category,
+        item.tags, lead=f"{lead}{words.colon}", follows=item.follows, in_time=item.in_time, reference=item.reference,
     )  # fmt: skip
 
 

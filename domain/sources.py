@@ -18,6 +18,9 @@ class SourceItem:
     What was said by somebody names the `speaker`, and when in `at` (microseconds UTC); it is shown under its day, in
     the `order` it was said in, and `follows` the key of the item that it goes on from. `events` made it. `in_time`
     tells that it is of a time that the query names, which its score counts for it.
+
+    A passage of a document names the `reference` that expands it, its `title`, and the `part` it stands in, from which
+    character to before which.
     """
 
     key: str
@@ -32,11 +35,14 @@ class SourceItem:
     follows: str = ""
     order: tuple[int, ...] = ()
     in_time: bool = False
+    reference: str = ""
+    title: str = ""
+    part: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SourceResult:
-    """What one source gave for one slot; `error` says why it gave nothing, `note` what it went without."""
+    """What one source gave for one slot; `error` says why it gave nothing, `note` how it found what it gave."""
 
     source: str
     slot: SlotName

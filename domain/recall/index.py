@@ -16,10 +16,16 @@ from domain.recall.terms import terms
 
 Ints = NDArray[np.int64]
 
+DOCUMENT = "document"
+"""The role of what a user attached: it tells as much as what users say themselves."""
+
+TELLING = frozenset({"user", DOCUMENT})
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A message as the index takes it: its `seq`, who said it, its text, and when, in microseconds UTC."""
+    """A message as the index takes it: its `seq`, who said it, its text, and when, in microseconds UTC. Or a part
+    of a document: its `seq` is the character that it begins with, and its `speaker` what it stands under."""
 
     seq: int
     role: str
@@ -114,7 +120,7 @@ def _made(messages: Sequence[Source]) -> Index:
     return Index(
         seqs=np.array([one.seq for one in messages], dtype=np.int64),
         times=np.array([one.at for one in messages], dtype=np.int64),
-        said_by_user=np.array([one.role == "user" for one in messages], dtype=np.bool_),
+        said_by_user=np.array([one.role in TELLING for one in messages], dtype=np.bool_),
         of_message=np.array(of_message, dtype=np.int64),
         widths=np.array(widths, dtype=np.int64),
         terms=np.array(words, dtype=np.uint32),

@@ -63,53 +63,63 @@ def query_terms(query: str) -> dict[str, float]:
     return dict.fromkeys(terms(query), 1.0)
 
 
-def ranked(index: Index, query: str, likeness: Floats | None = None, in_time: Flags | None = None) -> list[Hit]:
+def ranked(
+    index: Index, query: str, likeness: Floats | None = None, in_time: Flags | None = None, shown: Flags | None = None
+) -> list[Hit]:
     """All that `best_first` tells."""
-    return list(best_first(index, query, likeness, in_time))
+    return list(best_first(index, query, likeness, in_time, shown))
 
 
-def best_first(index: Index, query: str, likeness: Floats | None = None, in_time: Flags | None = None) -> Iterator[Hit]:
+def best_first(
+    index: Index, query: str, likeness: Floats | None = None, in_time: Flags | None = None, shown: Flags | None = None
+) -> Iterator[Hit]:
     """All passages with any relevance, best first; equals in the order of the log, newest first. `likeness` tells for
     each passage how alike it is to the query in meaning, from 0 where nobody knows to 1 where it surely is;
-    `in_time` whether it is of a time that the query names."""
+    `in_time` whether it is of a time that the query names. `shown` tells which messages the prompt shows anyway: the
+    question is often one of them, and beside a perfect match that nobody looks for all others would seem poor."""
     if not index.messages:
         return
     role = np.where(index.said_by_user, 1.0, OTHERS)
-    fused = _by_words(index, query, role)
+    counting = np.ones(index.messages) if shown is None else (~shown).astype(np.float64)
+    fused = _by_words(index, query, role, counting)
     if likeness is not None:
-        fused = (fused + LIKENESS * _by_meaning(index, likeness)) / (1 + LIKENESS)
+        # A query that shares no word with anything is one that words have nothing to say of.
+        weight = 1.0 if fused @ counting[index.of_message] else 0.0
+        fused = (weight * fused + LIKENESS * _by_meaning(index, likeness, counting)) / (weight + LIKENESS)
     if in_time is not None:
         fused = (fused + TIME * in_time) / (1 + TIME)
     fused *= role[index.of_message] * ((np.maximum(index.widths, SHORT) + SHORT) / (2 * SHORT)) ** -BRIEF
     yield from _in_order(index, np.minimum(fused, 1.0), in_time)
 
 
-def _by_meaning(index: Index, likeness: Floats) -> Floats:
+def _by_meaning(index: Index, likeness: Floats, counting: Floats) -> Floats:
     """Shares of the best likeness, or of what one worth the name would be; what stands next to it is meant as well."""
-    shares = np.maximum(likeness, 0.0) / max(1.0, float(likeness.max(initial=0.0)))
+    counted = counting[index.of_message]
+    shares = _share(np.maximum(likeness, 0.0), counted, 1.0)
     of_message = np.zeros(index.messages)
-    np.maximum.at(of_message, index.of_message, shares)
+    np.maximum.at(of_message, index.of_message, shares * counted)
     beside = np.zeros_like(of_message)
     beside[1:] += of_message[:-1]
     beside[:-1] += of_message[1:]
     return (shares + LIKE_AROUND * beside[index.of_message] / 2) / (1 + LIKE_AROUND)
 
 
-def _by_words(index: Index, query: str, role: Floats) -> Floats:
+def _by_words(index: Index, query: str, role: Floats, counting: Floats) -> Floats:
     """Relevance by the words of passages, of their messages and of what was said around these; 0..1."""
+    telling = role * counting
     wanted = {hashed(term): weight for term, weight in query_terms(query).items()}
     scan = _Scan(index)
     by_message, ideal = scan.messages(wanted)
     if not by_message.any():
         return np.zeros(len(index.of_message))
-    wanted = {**_feedback(index, scan, by_message * role, wanted), **wanted}
+    wanted = {**_feedback(index, scan, by_message * telling, wanted), **wanted}
     by_message, _ = scan.messages(wanted)
     by_passage, ideal_passage = scan.passages(wanted)
-    around = _around(by_message * role)
+    around = _around(by_message * telling)
     return (
-        _share(by_passage, ideal_passage)
-        + MESSAGE * _share(by_message, ideal)[index.of_message]
-        + AROUND * _share(around, 0.0)[index.of_message]
+        _share(by_passage, counting[index.of_message], WEAK * ideal_passage)
+        + MESSAGE * _share(by_message, counting, WEAK * ideal)[index.of_message]
+        + AROUND * _share(around, counting, 0.0)[index.of_message]
     ) / (1 + MESSAGE + AROUND)
 
 
@@ -121,10 +131,10 @@ def _in_order(index: Index, fused: Floats, in_time: Flags | None) -> Iterator[Hi
         yield Hit(int(one), int(index.of_message[one]), float(fused[one]), there)
 
 
-def _share(scores: Floats, ideal: float) -> Floats:
-    """Scores as shares of the best, or of what a match worth the name would have."""
-    best = max(float(scores.max(initial=0.0)), WEAK * ideal)
-    return scores / best if best else scores
+def _share(scores: Floats, counting: Floats, least: float) -> Floats:
+    """Scores as shares of the best that counts, or of what a match worth the name would have."""
+    best = max(float((scores * counting).max(initial=0.0)), least)
+    return np.minimum(scores / best, 1.0) if best else np.minimum(scores, 1.0)
 
 
 def _around(scores: Floats) -> Floats:

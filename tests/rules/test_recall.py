@@ -109,3 +109,13 @@ def test_relevance_is_a_share_and_falls_along_the_list(texts: list[str], query: 
     values = [hit.relevance for hit in hits]
     assert all(0 < value <= 1 for value in values)
     assert all(before >= after - 1e-9 for before, after in pairwise(values))
+
+
+def test_what_the_prompt_shows_anyway_sets_no_measure_for_the_rest() -> None:
+    answer, question = "Every employee has 27 days of paid leave.", "How many days of paid leave do employees have?"
+    index = extended(EMPTY, messages(answer, *(f"The garden is green, {at}." for at in range(20)), question))
+    plain, counted = (
+        {hit.message: hit.relevance for hit in ranked(index, question, None, None, shown)}
+        for shown in (None, np.arange(index.messages) == 21)
+    )
+    assert counted[0] > plain[0]

@@ -1,11 +1,12 @@
-"""Recall from the log: passages of older messages that answer the query, of this session and its subject's others.
+"""Recall from the log: passages of older messages that answer the query, of this session and its subject's others, and
+of the documents attached to it.
 
 What was found is recorded with the snapshot like the answer of any source, so a replay needs no index.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
 import numpy as np
@@ -14,13 +15,14 @@ from domain.modes import SlotSpec
 from domain.recall import index as indexing
 from domain.recall.index import Source
 from domain.recall.passages import passages, width
-from domain.recall.ranking import Floats, best_first
+from domain.recall.ranking import Flags, Floats, best_first
 from domain.recall.scoring import score
 from domain.recall.times import asked_about
 from domain.snapshots import Layout
 from domain.sources import SourceItem, SourceResult
 from domain.windows import earliest
 from domain.wording import ahead_of_utc
+from workers.engine.attached import Attached, Found
 from workers.engine.contexts import Loaded, Pins
 from workers.engine.deps import Deps
 from workers.engine.reading import subject_stream
@@ -28,6 +30,7 @@ from workers.engine.shelves import Shelf
 from workers.llm import ModelFailed
 from workers.store import Unit, models, recall, streams
 from workers.store.recall import Session, Spoken
+from workers.store.streams import StreamRow
 
 NAME = "log"
 IMPORTANCE = 0.5
@@ -53,12 +56,18 @@ def fetch(deps: Deps, pins: Pins, loaded: Loaded, parent: Layout | None) -> tupl
     if spec is None or not loaded.context.query.strip():
         return ()
     window = earliest(loaded.context.history, parent.cut if parent else 0, loaded.plan.limit)
-    if not window and not _shared(pins):
+    if not window and not _shared(pins) and not loaded.context.session.tables["documents"]:
         return ()  # all there is stands in the prompt
     with deps.database.read(pins.tenant) as unit:
-        search = _Search(deps, unit, pins, loaded, window)
+        own = streams.get(unit, pins.tenant, pins.heads["session"]["stream"])
+        if own is None:
+            return ()
+        attached = Attached(deps, unit, pins, loaded, own)
+        search = _Search(deps, unit, pins, loaded, window, own, attached)
         items = tuple(search.items(spec))
-    return (SourceResult(NAME, "recall", items, note=search.note),) if items or search.note else ()
+    by_words = f"by words alone: {search.note}" if search.note else None
+    found = [SourceResult(NAME, "recall", items, note=by_words)] if items or by_words else []
+    return (*found, SourceResult(NAME, "recall", note=attached.left_out)) if attached.left_out else tuple(found)
 
 
 def _shared(pins: Pins) -> bool:
@@ -69,7 +78,8 @@ def _shared(pins: Pins) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A passage that was found: the session and the seq of its message, and its number there."""
+    """A passage that was found: the session and the seq of its message, or the document and where the part of it
+    begins, and its number there."""
 
     shelf: Shelf
     seq: int
@@ -78,20 +88,21 @@ class _Place:
     in_time: bool
 
     @property
-    def message(self) -> tuple[int, int]:
-        return self.shelf.stream, self.seq
+    def message(self) -> tuple[str, int, int]:
+        return self.shelf.document, self.shelf.stream, self.seq
 
 
 class _Search:
     """One query over the sessions that the caller may see, inside one read unit."""
 
-    def __init__(self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, window: int) -> None:
+    def __init__(
+        self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, window: int, own: StreamRow, attached: Attached
+    ) -> None:
         self._deps, self._unit, self._pins, self._loaded = deps, unit, pins, loaded
-        self._window = window
+        self._window, self._own, self._attached = window, own, attached
         self.note: str | None = None
         self._older = {unit.seq for unit in loaded.context.history.older}
-        self._own = streams.get(unit, pins.tenant, pins.heads["session"]["stream"])
-        self._read: dict[tuple[int, int], tuple[Spoken | None, list[str]]] = {}
+        self._read: dict[tuple[str, int, int], Found | None] = {}
 
     def items(self, spec: SlotSpec) -> Iterator[SourceItem]:
         room = max(spec.token_budget, self._loaded.plan.mode.global_slot_budget)
@@ -109,17 +120,28 @@ class _Search:
 
     def _places(self) -> "Iterator[_Place]":
         """Where what answers the query stands, best first."""
-        shelves = [shelf for shelf in map(self._extended, self._shelves()) if shelf.index.messages]
+        every = (*self._attached.shelves(), *map(self._extended, self._shelves()))
+        shelves = [shelf for shelf in every if shelf.index.messages]
         index = self._deps.shelves.joined(self._pins.tenant, shelves)
         firsts = list(accumulate((shelf.index.messages for shelf in shelves), initial=0))
         parts = list(accumulate((len(shelf.index.of_message) for shelf in shelves), initial=0))
         query = self._loaded.context.query
         in_time = asked_about(index, query, self._pins.as_of, self._shift()) if index.messages else None
-        for hit in best_first(index, query, self._likeness(shelves), in_time):
+        for hit in best_first(index, query, self._likeness(shelves), in_time, self._shown(shelves)):
             at = bisect_right(firsts, hit.message) - 1
             shelf, message = shelves[at], hit.message - firsts[at]
             number = hit.passage - parts[at] - shelf.index.first_passage(message)
             yield _Place(shelf, int(shelf.index.seqs[message]), number, hit.relevance, hit.in_time)
+
+    def _shown(self, shelves: Sequence[Shelf]) -> Flags:
+        """The messages that stand in the window, as far as the index can tell."""
+        found = [
+            shelf.index.seqs >= self._window
+            if shelf.stream == self._own.number and not shelf.document
+            else np.zeros(shelf.index.messages, dtype=np.bool_)
+            for shelf in shelves
+        ]
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.bool_)
 
     def _shift(self) -> int:
         """By how much the clocks of the session are ahead of UTC, in microseconds."""
@@ -129,8 +151,6 @@ class _Search:
     def _shelves(self) -> Iterator[Shelf]:
         """Oldest first, the session itself last."""
         tenant, own = self._pins.tenant, self._own
-        if own is None:
-            return
         subject = own.about.get("subject")
         others = recall.sessions_of(self._unit, tenant, subject, MOST_SESSIONS) if subject else []
         family = _family(own.name, own.about.get("forked_from"), others)
@@ -168,40 +188,50 @@ class _Search:
 
     def _item(self, place: "_Place") -> SourceItem | None:
         """None for a message that must not be shown, or that was erased meanwhile."""
-        said, parts = self._read.get(place.message, (None, []))
-        if said is None or place.number >= len(parts):
+        found = self._read.get(place.message)
+        if found is None or place.number >= len(found.parts):
             return None
-        return SourceItem(
-            key=f"{said.event_id}/{place.number}",
-            text=parts[place.number],
-            category="episodic",
-            importance=IMPORTANCE,
-            score=score(place.relevance, IMPORTANCE),
-            events=(said.event_id,),
-            at=said.at,
-            speaker=said.speaker or said.role,
-            follows=f"{said.event_id}/{place.number - 1}" if place.number else "",
-            order=(*place.message, place.number),
+        one, number = found.item, place.number
+        return replace(
+            one,
+            key=f"{one.key}/{number}",
+            text=found.parts[number],
+            score=score(place.relevance, one.importance),
+            follows=f"{one.key}/{number - 1}" if number else "",
+            order=(*one.order, number),
             in_time=place.in_time,
         )
 
     def _read_ahead(self, places: "Sequence[_Place]") -> None:
-        """Reads the messages of these places, and their passages: one look into the store for each session."""
+        """Reads the messages of these places, and their passages: one look into the store for each session, and for
+        each part of a document."""
         wanted: dict[Shelf, set[int]] = {}
         for place in places:
-            if place.message not in self._read:
-                self._read[place.message] = None, []
+            if place.message in self._read:
+                continue
+            if place.shelf.document:
+                self._read[place.message] = self._attached.read(place.shelf, place.seq)
+            else:
+                self._read[place.message] = None
                 wanted.setdefault(place.shelf, set()).add(place.seq)
         for shelf, seqs in wanted.items():
             for said in recall.these(self._unit, self._pins.tenant, shelf.stream, shelf.generation, seqs):
                 if said.recorded_at <= self._pins.as_of and not self._shown_anyway(shelf, said):
-                    self._read[shelf.stream, said.seq] = said, passages(said.text)
+                    self._read["", shelf.stream, said.seq] = Found(_message(shelf, said), passages(said.text))
 
     def _shown_anyway(self, shelf: Shelf, said: Spoken) -> bool:
         """Whether the message stands in the window, or after what the request is pinned to."""
-        if self._own is None or shelf.stream != self._own.number:
+        if shelf.stream != self._own.number:
             return False
         return not self._window or said.unit >= self._window or said.unit in self._older
+
+
+def _message(shelf: Shelf, said: Spoken) -> SourceItem:
+    """What all items that are made of one message have in common."""
+    return SourceItem(
+        key=said.event_id, text="", category="episodic", importance=IMPORTANCE, events=(said.event_id,), at=said.at,
+        speaker=said.speaker or said.role, order=(shelf.stream, said.seq),
+    )  # fmt: skip
 
 
 def _family(name: str, parent: str | None, sessions: Sequence[Session]) -> set[str]:

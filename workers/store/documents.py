@@ -37,6 +37,14 @@ def get(unit: Unit, tenant: str, stream: int, document_id: str) -> DocumentRow |
     return DocumentRow(document_id, name, size, count, seq, json.loads(about))
 
 
+def hashes(unit: Unit, tenant: str, stream: int) -> dict[str, str]:
+    """What the session has now: the hash of each document by its id."""
+    query = sa.select(documents.c.document_id, documents.c.hash).where(
+        documents.c.tenant == tenant, documents.c.stream == stream
+    )
+    return {name: hashed.hex() for name, hashed in unit.execute(query)}
+
+
 def put(unit: Unit, tenant: str, stream: int, row: DocumentRow) -> None:
     """The session's document of this id is this one from now on."""
     values = {
