@@ -4,7 +4,8 @@ DISPATCHER ?=
 TESTS ?=
 JOBS ?= 2
 MINUTES ?= 10
-WITH_CELERY := tests/contracts/test_matrix.py tests/contracts/test_failure_modes.py tests/acceptance/test_celery_worker.py
+WITH_CELERY := tests/contracts/test_matrix.py tests/contracts/test_failure_modes.py tests/acceptance/test_celery_worker.py \
+               tests/acceptance/test_compose_processes.py
 # Tests start some hundred processes: with compiled modules on disk each begins in half the time.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -1,6 +1,7 @@
 """Doctor: what is configured, what of it answers, and what waits for a person."""
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import redis
@@ -34,13 +35,11 @@ def examine(settings: Settings, clock: Clock | None = None) -> Json:
         "modes": sorted(modes(settings)),
         "problems": [],
     }
-    for look in (_file, _store, _broker):
+    for look in (_file, partial(_store, clock=clock or SystemClock()), _broker):
         try:
             look(settings, found)
         except PromptctxError as error:
             found["problems"].append(error.message)
-    if "database_time" in found:
-        _clocks(found, clock or SystemClock())
     return found
 
 
@@ -64,14 +63,16 @@ def _file(settings: Settings, found: Json) -> None:
         )
 
 
-def _store(settings: Settings, found: Json) -> None:
+def _store(settings: Settings, found: Json, clock: Clock) -> None:
     migrate.check(settings.database_url)
     database = Database(settings.database_url)
     try:
         with database.read(EVERY) as unit:
-            seen, parked, found["database_time"] = work.overview(unit), work.parked(unit, 20), unit.now()
+            seen, parked = work.overview(unit), work.parked(unit, 20)
+            skew = (unit.now() - clock.now()) / 1_000_000
     finally:
         database.dispose()
+    _clocks(skew, found)
     if (standing := migrate.findings(settings.database_url)) is not None:
         found["row_level_security"] = standing
         found["problems"] += [standing["problem"]] if "problem" in standing else []
@@ -94,9 +95,8 @@ def _store(settings: Settings, found: Json) -> None:
         )
 
 
-def _clocks(found: Json, clock: Clock) -> None:
-    skew = (found.pop("database_time") - clock.now()) / 1_000_000
-    found["clock_skew_seconds"] = round(skew, 1)
+def _clocks(skew: float, found: Json) -> None:
+    found["clock_skew_seconds"] = round(skew, 1) or 0.0  # never -0.0
     if abs(skew) > SKEW:
         found["problems"].append(
             f"The database's clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's: times in"

@@ -6,6 +6,7 @@ value: what takes several calls is written once, and both senders run it.
 
 import asyncio
 import json
+import logging
 import math
 import os
 import time
@@ -17,6 +18,9 @@ import httpx2
 import stamina
 
 from promptctx import _config, errors
+
+# What is tried again is told to those who set up logging; to others the bare name of that event would say nothing.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 T = TypeVar("T")
 

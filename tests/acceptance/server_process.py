@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -67,6 +68,12 @@ def environment(folder: Path) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": str(ROOT / "sdk"),
     }
+
+
+def free_port() -> int:
+    """For a server whose address must be known before it starts."""
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        return int(bound.getsockname()[1])
 
 
 def _address(output: IO[str], log: IO[str]) -> str:

@@ -1,12 +1,15 @@
 """The commands of the compose file and of the image, as processes of this machine on local services.
 
 No Docker engine is needed: the commands, settings and health checks are taken from the two files; only what names a
-container's network or disk is replaced.
+container's network or disk is replaced. The how-to pages that say `docker compose` are followed on these processes.
 """
 
+import contextlib
+import io
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -15,14 +18,22 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import howto_pages
 import httpx2
 import pytest
+import sqlalchemy as sa
 import stamina
 import yaml
+from server_process import free_port
 
-pytestmark = [pytest.mark.services, pytest.mark.slow]
+from workers import telemetry
+from workers.__main__ import main as workers_command
+from workers.app import make_app
+from workers.settings import load_settings
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
@@ -67,7 +78,7 @@ def command(name: str) -> list[str]:
 @contextmanager
 def started(words: list[str], env: dict[str, str], log: Path) -> Iterator[Process]:
     """A process in a group of its own, gone at the end; what it says on stderr is in `log`."""
-    with log.open("w") as errors:
+    with log.open("a") as errors:
         process = subprocess.Popen(
             words, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
         )
@@ -110,49 +121,136 @@ def answered(url: str, path: str) -> Any:
     return answer.json()
 
 
-def posted(url: str, path: str, body: Any) -> Any:
-    headers = {"Authorization": f"Bearer {KEY}"}
-    answer = httpx2.post(f"{url}{path}", json=body, headers=headers, trust_env=False)
-    assert answer.status_code < 300, answer.text
-    return answer.json()
+def run_here(arguments: list[str], env: dict[str, str]) -> str:
+    """`python -m workers …` in this process, where everything is loaded already: what it prints."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
+        for name, value in env.items():
+            patch.setenv(name, value)
+        code = workers_command(arguments)
+    telemetry.configure("WARNING")  # as before
+    assert code == 0, f"{arguments}\n{printed.getvalue()}"
+    return printed.getvalue()
 
 
-def test_the_services_of_the_compose_file_work_together(local: dict[str, str], tmp_path: Path) -> None:
-    migrated = subprocess.run(
-        command("migrate"), cwd=ROOT, env=environment("migrate", local), capture_output=True, text=True, timeout=WAIT
-    )
-    assert migrated.returncode == 0, migrated.stderr
-    logs = {name: tmp_path / f"{name}.log" for name in ("web", "worker", "worker-summarize")}
+class Deployment:
+    """The services as processes, and `docker compose …` as the pages type it."""
+
+    def __init__(self, local: dict[str, str], folder: Path, stack: ExitStack) -> None:
+        self.local, self.folder, self.stack = local, folder, stack
+        self.running: dict[str, Process] = {}
+        self.printed = ""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.local['PROMPTCTX_PORT']}"
+
+    def typed(self, lines: str, env: dict[str, str], folder: Path) -> str:
+        """What the lines print, one after the other; those that are not for compose go to a shell."""
+        said = [
+            self._compose(shlex.split(line, comments=True)[2:]) if line.startswith("docker compose ")
+            else howto_pages.typed(line, env, folder)
+            for line in lines.splitlines()
+        ]  # fmt: skip
+        self.printed += "".join(said)
+        if key := re.search(r"^pctx_\S+", self.printed, re.MULTILINE):
+            os.environ["PROMPTCTX_API_KEY"] = key[0]  # as the page says of the key that it was shown
+        return "".join(said)
+
+    def _compose(self, words: list[str]) -> str:
+        if words[0] == "up":
+            self.up()
+        elif words[0] == "stop":
+            self.stop(words[1:])
+        else:
+            assert words[0] == "exec"
+            return self._inside([word for word in words[1:] if word != "-T"])
+        return ""
+
+    def up(self) -> None:
+        run_here(command("migrate")[3:], environment("migrate", self.local))
+        for name in ("web", "worker", "worker-summarize"):
+            words, env = command(name), environment(name, self.local)
+            self.running[name] = self.stack.enter_context(started(words, env, self.log(name)))
+        address(self.running["web"], self.log("web"))
+        until(self._both_workers_answer)
+
+    def _both_workers_answer(self) -> None:
+        url, broker = self.local["PROMPTCTX_DATABASE_URL"], self.local["PROMPTCTX_BROKER_URL"]
+        control: Any = make_app(load_settings(database_url=url, dispatcher="celery", broker_url=broker)).control
+        assert len(control.ping(timeout=5, limit=2)) == 2
+
+    def stop(self, names: list[str]) -> None:
+        for name in names:
+            self.running[name].send_signal(signal.SIGTERM)
+        for name in names:
+            stopped = (0, -signal.SIGTERM) if name == "web" else (0,)
+            assert self.running.pop(name).wait(WAIT) in stopped, self.log(name).read_text()
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def _inside(self, line: list[str]) -> str:
+        """A command in the container of the service that is named first, with `< FILE` and `> FILE` outside of it."""
+        service, *words = line
+        given = self.folder / words[words.index("<") + 1] if "<" in words else Path(os.devnull)
+        taken = self.folder / words[words.index(">") + 1] if ">" in words else None
+        words = words[: next((at for at, word in enumerate(words) if word in "<>"), None)]
+        if service == "postgres":
+            env, words = self._as_postgres(words)
+        else:
+            env = environment(service, self.local)
+        if words[:3] == ["python", "-m", "workers"] and "<" not in line:
+            said = run_here(words[3:], env).encode()
+        else:
+            with given.open("rb") as file:
+                said = self._ran(words, env, stdin=file)
+        if taken:
+            taken.write_bytes(said)
+        return "" if taken else said.decode()
+
+    def _as_postgres(self, words: list[str]) -> tuple[dict[str, str], list[str]]:
+        """PostgreSQL's own programs: where the server is, and its names for the role and the database."""
+        url = sa.make_url(self.local["PROMPTCTX_DATABASE_URL"])
+        named = {"--username=promptctx": f"--username={url.username}", "--dbname=promptctx": f"--dbname={url.database}"}
+        named["promptctx"] = str(url.database)
+        env = {"PGHOST": str(url.host), "PGPORT": str(url.port or 5432), "PGPASSWORD": str(url.password or "")}
+        return {**os.environ, **env}, [named.get(word, word) for word in words]
+
+    def _ran(self, words: list[str], env: dict[str, str], stdin: IO[bytes] | None = None) -> bytes:
+        done = subprocess.run(words, cwd=ROOT, env=env, stdin=stdin, capture_output=True, timeout=WAIT)
+        assert done.returncode == 0, f"{words}\n{done.stdout.decode()}{done.stderr.decode()}"
+        return done.stdout
+
+
+@pytest.mark.celery
+@pytest.mark.services
+def test_the_services_of_the_compose_file_work_together_as_the_pages_say(
+    local: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMPTCTX_API_KEY", "")  # the page makes one
     with ExitStack() as stack:
-        running = {
-            name: stack.enter_context(started(command(name), environment(name, local), log))
-            for name, log in logs.items()
-        }
-        url = address(running["web"], logs["web"])
-        until(lambda: answered(url, "/readyz"))
-        posted(url, "/v1/sessions/s/events", {"kind": "user.input", "payload": {"content": "hello"}})
-        job = posted(url, "/v1/sessions/s/prompts", {"budget": 2000})
-
-        def done() -> Any:
-            told = answered(url, f"/v1/jobs/{job['id']}")
-            assert told["status"] == "done", told
-            return told
-
-        assert until(done)["prompt"]
-        compiled = [name for name, log in logs.items() if f"job={job['id']}" in log.read_text()]
+        deployed = Deployment({**local, "PROMPTCTX_PORT": str(free_port())}, tmp_path, stack)
+        monkeypatch.setenv("PROMPTCTX_URL", deployed.url)
+        howto_pages.follow("production.md", {}, tmp_path, deployed.typed)
+        compiled = [name for name in deployed.running if "prompt compiled" in deployed.log(name).read_text()]
         assert compiled == ["worker"], "through Celery, not in the process that serves"
         for name in ("worker", "worker-summarize"):
-            until(lambda name=name: healthy(name, environment(name, local)))  # type: ignore[misc]
-        for name in ("worker-summarize", "worker"):
-            running[name].send_signal(signal.SIGTERM)
-            assert running[name].wait(WAIT) == 0, logs[name].read_text()
-        running["web"].send_signal(signal.SIGTERM)
-        assert running["web"].wait(WAIT) in (0, -signal.SIGTERM), logs["web"].read_text()
+            healthy(name, environment(name, deployed.local))
+        howto_pages.follow("upgrade.md", {}, tmp_path, deployed.typed)
+        deployed.stop(["worker-summarize", "worker", "web"])
 
 
+def test_more_settings_reach_every_service_that_reads_them() -> None:
+    told = yaml.safe_load(howto_pages.files_of("production.md")["docker-compose.override.yml"])["services"]
+    assert set(told) == {name for name in SERVICES if name == "web" or name.startswith("worker")}
+    assert {volume.split(":")[1] for one in told.values() for volume in one["volumes"]} == {"/app/promptctx.toml"}
+    assert "WORKDIR /app" in (ROOT / "Dockerfile").read_text("utf-8")
+
+
+@pytest.mark.celery
+@pytest.mark.services
 def test_flower_sees_the_workers_of_the_compose_file(local: dict[str, str], tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     words = [word.replace("5555", str(port)) for word in command("flower")]
     with (
         started(command("worker"), environment("worker", local), tmp_path / "worker.log"),

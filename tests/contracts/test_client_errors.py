@@ -1,5 +1,7 @@
 """The client raises what the server says, under the same names."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -64,3 +66,18 @@ def test_an_answer_that_is_no_problem_is_told_by_its_status(status: int, kind: t
         assert type(error) is kind
         assert "PROMPTCTX_URL" in str(error)
     assert "missing" in str(client.from_problem(422, {"detail": [{"msg": "missing"}]}))
+
+
+def test_who_set_up_no_logging_reads_one_sentence_when_no_server_answers() -> None:
+    code = """
+import sys
+sys.modules["structlog"] = None  # as where only the client is installed
+from promptctx import Client, ServerUnavailable
+try:
+    Client("http://127.0.0.1:9", retries=1).session("s").user("hello")
+except ServerUnavailable as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+    assert "start one with `make up`" in done.stdout

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,15 @@ def test_an_unmigrated_store_is_refused_with_the_way_out(database_url: str) -> N
         migrate.check(database_url)
     migrate.upgrade(database_url)
     migrate.check(database_url)
+
+
+@pytest.mark.parametrize("ask", [migrate.check, migrate.upgrade])
+def test_a_store_of_a_later_release_is_refused_with_the_ways_out(ask: Callable[[str], None], database_url: str) -> None:
+    migrate.upgrade(database_url)
+    with migrate.exclusive(database_url) as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = 'later'"))
+    with pytest.raises(StoreUnavailable, match="later release made: start that release, or restore a backup"):
+        ask(database_url)
 
 
 def test_f64_three_processes_migrate_at_once(database_url: str) -> None:

@@ -56,16 +56,29 @@ def check(url: str) -> None:
     """Raises StoreUnavailable unless the store has the tables that this code needs."""
     found, wanted = current(url), newest()
     if found != wanted:
+        _refuse_newer(found)
         raise StoreUnavailable(
             f"The store is at revision {found or 'none'}, not at {wanted}; run `python -m workers migrate`.",
             found=found, wanted=wanted,
         )  # fmt: skip
 
 
-def upgrade(url: str, revision: str = "head", lock_seconds: float = LOCK_SECONDS) -> None:
+def _refuse_newer(found: str | None) -> None:
+    """A later release's tables: its migrations are not here, so there is no way back by them."""
+    known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
+    if found is not None and found not in known:
+        raise StoreUnavailable(
+            f"The store is at revision {found}, which a later release made: start that release, or restore a backup"
+            " from before the upgrade.",
+            found=found, wanted=newest(),
+        )  # fmt: skip
+
+
+def upgrade(url: str, target: str = "head", lock_seconds: float = LOCK_SECONDS) -> None:
     """Bring the store to a revision; of several processes that try, one does it and the others wait."""
     with exclusive(url, lock_seconds) as connection:
-        _run(connection, command.upgrade, revision)
+        _refuse_newer(revision(connection))
+        _run(connection, command.upgrade, target)
 
 
 def downgrade(url: str, revision: str = "base") -> None:
