@@ -14,7 +14,7 @@ OWN_SERVER = [page for page in PAGES if "serve.py" in files_of(page)]
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Env]]:
-    """One server for all pages that bring none, set as one of them says: its address, and the settings to find its store."""
+    """One server for all pages that bring none, set as one of them says: its address, and how to find its store."""
     folder = tmp_path_factory.mktemp("server")
     (folder / "promptctx.toml").write_text(files_of("custom-mode.md")["promptctx.toml"], encoding="utf-8")
     settings = {"PROMPTCTX_CONFIG": str(folder / "promptctx.toml")}
