@@ -86,7 +86,7 @@ def transcript(prompt: PromptData) -> list[tuple[str, str]]:
     if "text" in prompt.payload:
         return [("text", str(prompt.payload["text"]))]
     system = [("system", str(prompt.payload["system"]))] if prompt.payload.get("system") else []
-    return system + [(str(message.get("role", "")), _shown(message)) for message in prompt.messages]
+    return system + [(str(message.get("role", "")), readable(message)) for message in prompt.messages]
 
 
 def as_html(prompt: PromptData) -> str:
@@ -95,7 +95,8 @@ def as_html(prompt: PromptData) -> str:
     return page(name, zones, prompt.tokens, prompt.report.get("budget") or prompt.budget, transcript(prompt))
 
 
-def _shown(message: Mapping[str, Any]) -> str:
+def readable(message: Mapping[str, Any]) -> str:
+    """A message of any format as text."""
     content = message.get("content")
     parts = [content] if isinstance(content, str) else [_shown_part(part) for part in content or ()]
     parts += [_shown_part(call) for call in message.get("tool_calls") or ()]

@@ -1,8 +1,9 @@
 """A server in the process, for tests of agents: `Client(transport=FakeServer())`.
 
-The log's rules are the real ones: numbering per stream, the same id again, `expected_seq`. Payloads are not checked,
-and nothing is trimmed: a prompt is the whole history as chat messages, and a token is four characters of JSON. Of the
-time machine there are flags, labels and the active version; other calls say that they are not in the fake.
+The log's rules are the real ones: numbering per stream, the same id again, `expected_seq`, rollbacks and forks.
+Payloads are not checked, and nothing is trimmed: a prompt is the whole history as chat messages, and a token is four
+characters of JSON. The time machine diffs two prompts, says why an event is in one, replays, plans a rollback, and
+knows flags and labels; what needs a compiler or memory says that it is not in the fake.
 """
 
 import hashlib
@@ -15,32 +16,29 @@ from urllib.parse import unquote
 import httpx2
 
 from promptctx import errors
-from promptctx._fake import Json, answer, digest_of, marked, message, paged, render, stats, stream_of
+from promptctx._fake import Json, answer, digest_of, message, paged, render, stats, stream_of
+from promptctx._fake_history import TimeMachine, lacking
+from promptctx._fake_past import ROLLBACK, in_force, report
 
 _NOW = "2026-01-01T00:00:00Z"
 _SLOTS = ("constraints", "planner", "task_memory", "tool_state", "profile", "recall")
 
 
-class FakeServer(httpx2.MockTransport):
-    """Each of `faults` is raised or answered in place of one request's work; `worker=False` finishes no job."""
+class FakeServer(TimeMachine, httpx2.MockTransport):
+    """A server for `Client(transport=…)` and `AsyncClient(transport=…)`: real rules, untrimmed prompts.
+
+    Each of `faults` is raised or answered in place of one request's work; `worker=False` finishes no job. `requests`
+    holds what it was asked.
+    """
 
     def __init__(self, *, worker: bool = True) -> None:
-        super().__init__(self._handle)
+        TimeMachine.__init__(self)
+        httpx2.MockTransport.__init__(self, self._handle)
         self.worker = worker
         self.faults: list[Exception | httpx2.Response | None] = []
         self.requests: list[httpx2.Request] = []
-        self.started: dict[str, Json] = {}
-        self.streams: dict[tuple[str, str], list[Json]] = {}
-        self.prompts: dict[str, Json] = {}
         self.jobs: dict[str, Json] = {}
-        self.documents: dict[tuple[str, str], str] = {}
         self._known: dict[str, tuple[str, Json]] = {}
-
-    def events(self, session: str, stream: str = "session") -> list[Json]:
-        """The events of a stream, as the server would tell them."""
-        subject = self.started.get(session, {}).get("subject") or f"session:{session}"
-        name = {"subject": subject, "tenant": ""}.get(stream, session)
-        return self.streams.setdefault((stream, name), [])
 
     def _handle(self, request: httpx2.Request) -> httpx2.Response:
         self.requests.append(request)
@@ -64,8 +62,9 @@ class FakeServer(httpx2.MockTransport):
         if not re.fullmatch(_BEYOND, path):
             told = f"There is no {path} here; docs/api.md lists what there is."
             return answer({"title": "Not found", "status": 404, "code": "not_found", "detail": told}, 404)
-        told = f"{request.method} {path} is not in the fake: test this against a server, as `make up` starts one."
-        return answer({"title": "Not implemented", "status": 501, "code": "not_in_the_fake", "detail": told}, 501)
+        raise lacking(
+            f"{request.method} {path} is not in the fake: test this against a server, as `make up` starts one."
+        )
 
     def _append(self, request: httpx2.Request, session: str) -> httpx2.Response:
         body = json.loads(request.content)
@@ -74,6 +73,7 @@ class FakeServer(httpx2.MockTransport):
         known, head = [self._lookup(draft) for draft in drafts], len(self.events(session))
         if expected is not None and int(expected) != head and not all(known):
             raise errors.ConcurrencyConflict(f"Session {session!r} is at {head}, not at {expected}.", head=head)
+        self._allow(session, [draft for draft, receipt in zip(drafts, known, strict=True) if not receipt])
         self.started.setdefault(session, {})
         receipts = [self._add(session, draft) for draft in drafts]
         return answer({"session": session, "head": len(self.events(session)), "events": receipts}, 201)
@@ -91,12 +91,18 @@ class FakeServer(httpx2.MockTransport):
             return {**found, "duplicate": True}
         if draft["kind"] == "session.started":
             self.started[session] |= draft["payload"]
+        if draft["kind"] == "session.forked":
+            self._fork(session, draft["payload"])
         stream = stream_of(draft)
         events = self.events(session, stream)
         event_id, seq = draft.get("event_id") or f"event-{len(self._known) + 1}", len(events) + 1
         digest = digest_of([draft["kind"], draft["payload"]])
         events.append({**draft, "event_id": event_id, "seq": seq, "recorded_at": _NOW, "digest": digest})
+        if stream in ("subject", "tenant"):
+            self._origins[stream, self._name(session, stream), seq] = (session, len(self.events(session)))
         receipt: Json = {"event_id": event_id, "seq": seq, "stream": stream}
+        if draft["kind"] == ROLLBACK and draft["payload"].get("scope") != "memory_kept":
+            receipt |= {"takes_back": [], "conflicts": []}
         self._known[event_id] = digest, receipt
         return {**receipt, "duplicate": False}
 
@@ -106,20 +112,18 @@ class FakeServer(httpx2.MockTransport):
         more = after + limit if after + limit < len(rows) else None
         return answer({"events": rows[after : after + limit], "head": len(rows), "next": more})
 
-    def _there(self, session: str) -> str:
-        if session not in self.started:
-            raise errors.UnknownSession(f"There is no session {session!r}.")
-        return session
-
     def _sessions(self, request: httpx2.Request) -> httpx2.Response:
-        rows = [
-            {**started, "id": name, "head": len(self.events(name)), "prompts": len(self._of(name)), "created_at": _NOW}
+        about = ("subject", "mode", "model", "title", "source")
+        rows: list[Json] = [
+            {
+                "id": name, **{key: started.get(key) for key in about}, "head": len(self.events(name)),
+                "prompts": len(self._of(name)), "created_at": _NOW, "updated_at": _NOW,
+            }
             for name, started in reversed(self.started.items())
-        ]
+        ]  # fmt: skip
         text, mode = request.url.params.get("q", "").casefold(), request.url.params.get("mode")
-        told = ("id", "subject", "mode", "model", "title", "source")
-        rows = [one for one in rows if any(text in str(one.get(name) or "").casefold() for name in told)]
-        return paged(request, "sessions", [one for one in rows if not mode or one.get("mode") == mode])
+        rows = [one for one in rows if any(text in str(one[key] or "").casefold() for key in ("id", *about))]
+        return paged(request, "sessions", [one for one in rows if not mode or one["mode"] == mode])
 
     def _state(self, request: httpx2.Request, session: str) -> httpx2.Response:
         head = len(self.events(self._there(session)))
@@ -129,9 +133,6 @@ class FakeServer(httpx2.MockTransport):
         names = list(self.started) if session is None else [self._there(session)]
         prompts = [prompt["tokens"] for name in names for prompt in self._of(name)]
         return answer(stats(session, [self.events(name) for name in names], prompts))
-
-    def _of(self, session: str) -> list[Json]:
-        return [prompt for prompt in reversed(self.prompts.values()) if prompt["session"] == session]
 
     def _compile(self, request: httpx2.Request, session: str) -> httpx2.Response:
         asked, job_id = json.loads(request.content), f"job-{len(self.jobs) + 1}"
@@ -144,59 +145,37 @@ class FakeServer(httpx2.MockTransport):
         return answer(prompt) if asked.get("wait") else answer({**job, "status": "queued", "prompt": None}, 202)
 
     def _prompt_for(self, session: str, asked: Json) -> Json:
-        head, earlier = len(self.events(session)), self._of(session)
+        inputs = {
+            name: {"stream": f"{name}/{self._name(session, name)}", "seq": len(self.events(session, name))}
+            for name in ("session", "subject", "tenant")
+        }
+        earlier = self._of(session)
         for prompt in () if asked.get("fresh") else earlier:
-            if prompt["request"] == asked and prompt["inputs"] == {"session": head}:
+            if prompt["request"] == asked and prompt["inputs"] == inputs:
                 return prompt
-        payload = render(map(message, self.events(session)), asked.get("format", "openai"))
+        form, events = asked.get("format", "openai"), in_force(self.events(session))
+        payload = render(map(message, events), form)
         tokens, version = len(json.dumps(payload)) // 4, len(earlier) + 1
-        unit = {"from_seq": 1, "to_seq": head, "units": 1, "tokens": tokens, "disposition": "included"}
-        report: Json = {"zones": {"window": tokens}, "budget": asked.get("budget"), "tokens": tokens, "slots": {}}
         made = {
             "id": f"{session}-{version}", "session": session, "version": version, "mode": asked.get("mode") or "chat",
-            "format": asked.get("format", "openai"), "model": asked.get("model") or self.started[session].get("model"),
+            "format": form, "model": asked.get("model") or self.started[session].get("model"),
             "budget": asked.get("budget"), "tokens": tokens, "content_hash": digest_of(payload), "payload": payload,
-            "request": asked, "inputs": {"session": head}, "created_at": _NOW,
-            "report": {**report, "units": [{**unit, "reason": "window", "zone": "window"}], "warnings": []},
+            "request": asked, "inputs": inputs, "created_at": _NOW,
+            "report": report(events, tokens, asked.get("budget")),
         }  # fmt: skip
         return self.prompts.setdefault(made["id"], made)
 
-    def _flagged(self, request: httpx2.Request) -> httpx2.Response:
-        asked, only = request.url.params.get("verdict", "bad"), request.url.params.get("session")
-        names = list(self.started) if only is None else [self._there(only)]
-        found = [one for name in names for one in self._marked(name) if one["verdict"] == asked]
-        return answer({"flagged": list(reversed(found))})
-
-    def _labels(self, request: httpx2.Request, session: str) -> httpx2.Response:
-        return answer({"session": session, "marked": self._marked(self._there(session))})
-
     def _active(self, request: httpx2.Request, session: str) -> httpx2.Response:
-        self._there(session)
-        labelled = [event["payload"] for event in self.events(session, "audit")]
-        active = [told["snapshot_id"] for told in labelled if told.get("label") == "active"]
-        found = [name for name in reversed(active) if name in self.prompts] or [one["id"] for one in self._of(session)]
-        if not found:
-            raise errors.UnknownSnapshot(f"No prompt of session {session!r} can be served.", session=session)
-        return self._prompt(request, found[0])
-
-    def _marked(self, session: str) -> list[Json]:
-        return marked(self.events(session, "audit"), self.prompts)
+        return self._prompt(request, self._labelled(session))
 
     def _prompt(self, request: httpx2.Request, prompt: str, rest: str = "") -> httpx2.Response:
-        session, _, version = prompt.rpartition("@")
-        prompt = f"{session}-{version}" if session else prompt
-        if prompt not in self.prompts:
-            raise errors.UnknownSnapshot(f"There is no prompt {prompt!r}.")
-        found = self.prompts[prompt]
+        found = self._found(prompt)
         if rest == "/report":
             return answer(found["report"])
-        if rest == "/replay":
-            same = {"content_hash": found["content_hash"], "replayed_hash": found["content_hash"]}
-            return answer({"prompt": prompt, "identical": True, **same, "first_difference": None, "cause": None})
         if rest == "/dump":
             return answer({**found, "messages": [], "tools": [], "layout": {}})
         form = request.url.params.get("format", found["format"])
-        payload = render(map(message, self.events(found["session"])[: found["inputs"]["session"]]), form)
+        payload = render(self._side(found).shown.values(), form)
         return answer({**found, "format": form, "payload": payload, "derived": form != found["format"]})
 
     def _job(self, request: httpx2.Request, job: str) -> httpx2.Response:
@@ -222,9 +201,8 @@ class FakeServer(httpx2.MockTransport):
 _Act: TypeAlias = Callable[..., httpx2.Response]
 _SESSION, _PROMPT = "/v1/sessions/([^/]+)", "/v1/prompts/([^/]+)"
 _BEYOND = (
-    r"/v1/(bundles|replays|stats|work(/retry)?|subjects/[^/]+/memor(y|ies)(/.*)?|prompts/[^/]+/\w[\w-]*"
-    r"|sessions/[^/]+/(anchors|bisect|bundle|events/live|labels"
-    r"|documents/[^/]+|prompts/active|prune|replays|rollback|stats))"
+    r"/v1/(bundles|work(/retry)?|subjects/[^/]+/memor(y|ies)(/.*)?|prompts/[^/]+/\w[\w-]*"
+    r"|sessions/[^/]+/(anchors|bisect|bundle|events/live|prune))"
 )
 """What a server answers and the fake does not."""
 
@@ -241,7 +219,12 @@ _ROUTES: Sequence[tuple[str, str, _Act]] = (
     ("GET", f"{_SESSION}/prompts/active", FakeServer._active),
     ("GET", "/v1/flagged", FakeServer._flagged),
     ("GET", f"{_PROMPT}(/report|/dump)?", FakeServer._prompt),
-    ("POST", f"{_PROMPT}(/replay)", FakeServer._prompt),
+    ("POST", f"{_PROMPT}/replay", FakeServer._replay),
+    ("POST", f"{_PROMPT}/diff", FakeServer._diff),
+    ("GET", f"{_PROMPT}/why", FakeServer._why),
+    ("POST", f"{_SESSION}/replays", FakeServer._replays),
+    ("POST", "/v1/replays", FakeServer._replays),
+    ("GET", f"{_SESSION}/rollback", FakeServer._plan),
     ("GET", "/v1/jobs/([^/]+)", FakeServer._job),
     ("PUT", f"{_SESSION}/documents/([^/]+)", FakeServer._upload),
     ("GET", f"{_SESSION}/documents/([^/]+)", FakeServer._slice),

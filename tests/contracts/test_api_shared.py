@@ -212,8 +212,8 @@ def test_a_session_that_nobody_began_is_unknown(api: httpx2.Client, method: str,
 # --- prompts ----------------------------------------------------------------------------------------------------------
 
 
-def compiled(api: httpx2.Client, **asked: Any) -> Json:
-    return answer(post(api, "/v1/sessions/s-1/prompts", {"budget": 8000, "wait": 30, **asked}))
+def compiled(api: httpx2.Client, session: str = "s-1", **asked: Any) -> Json:
+    return answer(post(api, f"/v1/sessions/{session}/prompts", {"budget": 8000, "wait": 30, **asked}))
 
 
 def test_a_compile_that_waits_answers_with_the_prompt(api: httpx2.Client) -> None:
@@ -288,6 +288,225 @@ def test_another_format_is_derived_on_request(api: httpx2.Client, format: str, k
 )
 def test_what_was_never_made_is_unknown(api: httpx2.Client, method: str, path: str, code: str) -> None:
     refused(api.request(method, path), 404, code)
+
+
+# --- the time machine -------------------------------------------------------------------------------------------------
+
+
+def telling(api: httpx2.Client) -> list[Json]:
+    """A session of an instruction, a question and an answer, with a prompt after each of the last two."""
+    begun = {"kind": "session.started", "payload": {"mode": "chat", "locale": "en"}}
+    append(api, begun, {"kind": "instruction.set", "payload": {"role": "You book trains."}}, known("To Bern, please."))
+    first = compiled(api)
+    append(api, {"kind": "assistant.output", "payload": {"content": "There are two.\nWhich one?"}})
+    return [first, compiled(api)]
+
+
+def back(api: httpx2.Client, to_seq: int, **more: Any) -> Json:
+    told = append(api, {"kind": "context.rolled_back", "payload": {"to_seq": to_seq, **more}})
+    receipt: Json = told["events"][0]
+    return receipt
+
+
+def told_in(prompt: Json) -> str:
+    return json.dumps(prompt["payload"])
+
+
+def diff(api: httpx2.Client, before: str, after: str) -> Json:
+    return answer(post(api, f"/v1/prompts/{before}/diff", {"to": after}))
+
+
+def test_a_diff_tells_what_came_with_the_event_that_brought_it(api: httpx2.Client) -> None:
+    first, second = telling(api)
+    found = diff(api, first["id"], "s-1@2")
+    reply = log_of(api)[3]
+    assert (found["before"]["version"], found["after"]["version"], found["identical"]) == (1, 2, False)
+    assert (found["before"]["heads"]["session"], found["after"]["heads"]["session"]) == (3, 4)
+    (change,) = found["changes"]
+    assert (change["change"], change["role"], change["zone"]) == ("added", "assistant", "window")
+    assert change["segment"] == f"message:{reply['event_id']}"
+    assert [(line["op"], line["text"]) for line in change["lines"]] == [("+", "There are two."), ("+", "Which one?")]
+    named = {"event_id": reply["event_id"], "seq": 4, "stream": "session", "kind": "assistant.output"}
+    assert change["cause"] == {"by": "event", "event": named, "text": "assistant.output at seq 4"}
+    assert [row["zone"] for row in found["zones"] if row["zone"] == "window"] == ["window"]
+    assert diff(api, second["id"], first["id"])["changes"][0]["cause"]["text"] == (
+        "assistant.output at seq 4 came after seq 3, where the other prompt ends"
+    )
+
+
+def test_a_prompt_has_no_difference_from_itself_and_another_budget_is_a_request(api: httpx2.Client) -> None:
+    _, second = telling(api)
+    same = diff(api, second["id"], second["id"])
+    assert (same["identical"], same["changes"], same["zones"], same["request"]) == (True, [], [], [])
+    other = compiled(api, budget=4000)
+    asked = diff(api, second["id"], other["id"])["request"]
+    assert asked == [{"field": "budget", "before": 8000, "after": 4000}]
+
+
+def why(api: httpx2.Client, prompt: Json, event: Any) -> Json:
+    return answer(api.get(f"/v1/prompts/{prompt['id']}/why", params={"event": event}))
+
+
+def test_why_tells_where_an_event_is(api: httpx2.Client) -> None:
+    first, second = telling(api)
+    reply = log_of(api)[3]
+    found = why(api, second, reply["event_id"])
+    assert found["event"].items() >= {"seq": 4, "stream": "session", "kind": "assistant.output"}.items()
+    assert (found["disposition"], found["reason"], found["kept_by"], found["by"]) == ("included", "window", {}, None)
+    assert found["sentence"] == "it is in the prompt, in the zone window (window)"
+    (unit,) = [one for one in second["report"]["units"] if reply["event_id"] in one["events"]]
+    assert found["numbers"] == {"tokens": unit["tokens"]}
+    assert found["where"] == [{"segment": f"message:{reply['event_id']}", "zone": "window", "lines": [1, 2]}]
+    instruction = why(api, second, 2)
+    assert instruction["sentence"] == "it is in the prompt, in anchor_system"
+    later = why(api, first, 4)
+    assert (later["disposition"], later["where"]) == ("later", [])
+    assert later["sentence"] == "it came after this prompt, which ends at seq 3"
+    assert why(api, second, 1)["disposition"] == "unseen"
+
+
+def test_why_knows_only_events_that_are_there(api: httpx2.Client) -> None:
+    _, second = telling(api)
+    response = api.get(f"/v1/prompts/{second['id']}/why", params={"event": "99"})
+    assert refused(response, 422, "invalid_request") == {"path": "event"}
+
+
+def test_all_prompts_of_a_session_replay(api: httpx2.Client) -> None:
+    first, second = telling(api)
+    told = answer(api.post("/v1/sessions/s-1/replays"))
+    assert (told["identical"], told["different"], told["redacted"], told["next"]) == (2, 0, 0, None)
+    assert [(one["prompt"], one["verdict"]) for one in told["verdicts"]] == [
+        (first["id"], "identical"),
+        (second["id"], "identical"),
+    ]
+    assert told["verdicts"][1] == answer(api.post(f"/v1/prompts/{second['id']}/replay"))
+    last = answer(api.post("/v1/sessions/s-1/replays", params={"from": 2}))
+    assert [one["version"] for one in last["verdicts"]] == [2]
+    assert answer(api.post("/v1/replays"))["identical"] == 2
+
+
+def test_a_rollback_is_planned_and_done(api: httpx2.Client) -> None:
+    first, _ = telling(api)
+    reply = log_of(api)[3]
+    planned = answer(api.get("/v1/sessions/s-1/rollback", params={"to_version": 1}))
+    hidden = {"seq": 4, "event_id": reply["event_id"], "kind": "assistant.output", "text": planned["hides"][0]["text"]}
+    assert planned == {
+        "session": "s-1", "head": 4, "to_seq": 3, "to_version": 1, "hides": [hidden], "stays": [], "returns": [],
+        "versions_after": [2], "takes_back": [], "conflicts": [],
+    }  # fmt: skip
+    assert hidden["text"].startswith("There are two.")
+    receipt = back(api, 3, to_version=1)
+    assert (receipt["seq"], receipt["takes_back"], receipt["conflicts"]) == (5, [], [])
+    after = compiled(api)
+    assert (after["version"], after["payload"]) == (3, first["payload"])
+    assert why(api, after, 4)["by"] == {"event_id": receipt["event_id"]}
+    removed = diff(api, "s-1@2", "s-1@3")["changes"]
+    assert [(one["change"], one["cause"]["text"]) for one in removed] == [("removed", "context.rolled_back at seq 5")]
+    assert answer(api.post("/v1/sessions/s-1/replays"))["identical"] == 3
+
+
+def test_a_rollback_of_a_rollback_brings_back(api: httpx2.Client) -> None:
+    _, second = telling(api)
+    back(api, 3)
+    append(api, event("No, to Basel."))
+    assert answer(api.get("/v1/sessions/s-1/rollback", params={"to_seq": 4}))["returns"] == [4]
+    receipt = back(api, 4)
+    after = compiled(api)
+    assert after["payload"] == second["payload"]
+    assert why(api, after, 6)["by"] == {"event_id": receipt["event_id"]}
+    assert why(api, after, 4)["disposition"] == "included"
+
+
+def test_rules_do_not_get_weaker_by_a_rollback_unless_it_may_loosen(api: httpx2.Client) -> None:
+    telling(api)
+    append(api, {"kind": "instruction.set", "payload": {"role": "You book trains in Switzerland."}}, event("more"))
+    planned = answer(api.get("/v1/sessions/s-1/rollback", params={"to_seq": 3}))
+    assert [one["seq"] for one in planned["stays"]] == [5]
+    back(api, 3)
+    assert "Switzerland" in told_in(compiled(api))
+    back(api, 3, loosen=True)
+    loosened = compiled(api)
+    assert "Switzerland" not in told_in(loosened)
+    assert "You book trains." in told_in(loosened)
+
+
+def test_of_each_rule_the_stricter_stays(api: httpx2.Client) -> None:
+    telling(api)
+    rules = [("a", "warn"), ("b", "warn"), ("b", "block"), ("c", "warn"), ("d", "block"), ("d", "warn")]
+    told = [{"id": name, "text": level, "level": level} for name, level in rules]
+    append(api, *({"kind": "constraint.set", "payload": one} for one in told))
+    append(api, {"kind": "constraint.removed", "payload": {"id": "c"}})
+    expected = {
+        4: ([6, 8, 9, 11], [5, 7, 10]),
+        5: ([6, 8, 9, 11], [7, 10]),
+        6: ([8, 9, 11], [7, 10]),
+        7: ([8, 9, 11], [10]),
+        9: ([10, 11], []),
+        10: ([11], []),
+    }
+    for to_seq, parts in expected.items():
+        planned = answer(api.get("/v1/sessions/s-1/rollback", params={"to_seq": to_seq}))
+        assert tuple([one["seq"] for one in planned[key]] for key in ("hides", "stays")) == parts, to_seq
+
+
+def test_a_rollback_goes_to_where_there_is_something(api: httpx2.Client) -> None:
+    telling(api)
+    path = "/v1/sessions/s-1/rollback"
+    assert refused(api.get(path, params={"to_seq": 9}), 422, "invalid_request") == {"path": "to_seq", "head": 4}
+    assert refused(api.get(path, params={"to_version": 9}), 422, "invalid_request") == {"path": "to_version"}
+    assert refused(api.get(path), 422, "invalid_request") == {"path": "to_seq"}
+    wrong = {"kind": "context.rolled_back", "payload": {"to_seq": 1, "undoes": ["x"]}}
+    assert refused(post(api, "/v1/sessions/s-1/events", wrong), 422, "invalid_event")["path"] == "payload.undoes"
+    nowhere = {"kind": "context.rolled_back", "payload": {}}
+    assert refused(post(api, "/v1/sessions/s-1/events", nowhere), 422, "invalid_event")["path"] == "payload.to_seq"
+    assert len(log_of(api)) == 4
+
+
+def fork(parent: str, at_seq: int) -> Json:
+    return {"kind": "session.forked", "payload": {"parent": parent, "at_seq": at_seq}}
+
+
+def test_a_fork_begins_as_the_other_was_and_goes_its_own_way(api: httpx2.Client) -> None:
+    first, second = telling(api)
+    told = append(api, fork("s-1", 3), {"kind": "session.started", "payload": {"title": "Basel"}}, session="child")
+    assert ([one["seq"] for one in told["events"]], told["head"]) == ([4, 5], 5)
+    append(api, event("And to Basel?"), session="child")
+    copies, originals = log_of(api, "child"), log_of(api)
+    assert [(one["event_id"], one["kind"], one["payload"]) for one in copies[:3]] == [
+        (one["event_id"], one["kind"], one["payload"]) for one in originals[:3]
+    ]
+    child = compiled(api, session="child")
+    assert child["version"] == 1
+    assert "To Bern, please." in told_in(child)
+    assert "And to Basel?" in told_in(child)
+    assert compiled(api)["id"] == second["id"]
+    changes = diff(api, first["id"], child["id"])["changes"]
+    assert [(one["change"], one["cause"]["text"]) for one in changes if "Basel" in str(one["lines"])] == [
+        ("added", "user.input at seq 6")
+    ]
+    titles = {one["id"]: (one["title"], one["mode"]) for one in answer(api.get("/v1/sessions"))["sessions"]}
+    assert titles["child"] == ("Basel", "chat")
+
+
+def test_a_fork_needs_a_parent_and_an_empty_session(api: httpx2.Client) -> None:
+    telling(api)
+    path = "/v1/sessions/child/events"
+    assert refused(post(api, path, fork("s-1", 9)), 422, "invalid_event") == {"path": "payload.at_seq", "head": 4}
+    assert refused(post(api, path, fork("nobody", 0)), 404, "unknown_session") == {"session": "nobody"}
+    together = {"events": [fork("s-1", 1), event()]}
+    assert refused(post(api, path, together), 422, "invalid_event") == {"path": "kind"}
+    refused(api.get(path), 404, "unknown_session")
+    append(api, event(), session="child")
+    assert refused(post(api, path, fork("s-1", 1)), 422, "invalid_event") == {"path": "kind"}
+
+
+def test_a_fork_of_what_was_rolled_back_is_rolled_back(api: httpx2.Client) -> None:
+    first, _ = telling(api)
+    back(api, 3)
+    append(api, fork("s-1", 5), session="child")
+    append(api, fork("s-1", 4), session="whole")
+    assert compiled(api, session="child")["payload"] == first["payload"]
+    assert "There are two." in told_in(compiled(api, session="whole"))
 
 
 # --- documents and the rest -------------------------------------------------------------------------------------------

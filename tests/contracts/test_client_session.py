@@ -220,10 +220,12 @@ def test_reads_go_page_by_page(session: Session, client: Client, server: FakeSer
 def test_a_fork_begins_where_the_other_stood(session: Session, server: FakeServer) -> None:
     session.user("hi")
     child = session.fork("s-2", mode="chat")
-    assert [event["payload"] for event in server.events("s-2")] == [{"parent": "s-1", "at_seq": 2}, {"mode": "chat"}]
-    assert (child.id, child.seq) == ("s-2", 2)
+    first, second, forked, started = server.events("s-2")
+    assert [first, second] == server.events("s-1")
+    assert [forked["payload"], started["payload"]] == [{"parent": "s-1", "at_seq": 2}, {"mode": "chat"}]
+    assert (child.id, child.seq) == ("s-2", 4)
     Client(transport=server).session("s-1").fork("s-3")
-    assert server.events("s-3")[0]["payload"]["at_seq"] == 2
+    assert server.events("s-3")[2]["payload"]["at_seq"] == 2
 
 
 def test_a_rollback_names_a_seq_or_a_version(session: Session, server: FakeServer) -> None:
@@ -330,7 +332,7 @@ def test_the_twin_does_the_same() -> None:
             assert [event.seq async for event in session.events(limit=2)] == [1, 2, 3, 4, 5]
             assert (await session.document("a\nb")).size == 3
             await session.rollback(to_version=1)
-            assert (await session.fork("s-2", at_seq=1)).seq == 1
+            assert (await session.fork("s-2", at_seq=1)).seq == 2
             assert [one.id async for one in client.sessions()] == ["s-2", "s-1"]
             assert (await (await client.job("job-1")).result()).id == prompt.id
 

@@ -115,6 +115,7 @@ FULL: dict[str, Act] = {
 def sent(act: Act) -> tuple[str, Any]:
     """Kind and payload of the one event that a verb put into the log."""
     server = FakeServer()
+    server.started["s"] = {}  # what is forked must be there
     act(Client(transport=server).session("s"))
     (event,) = [event for events in server.streams.values() for event in events]
     return event["kind"], event["payload"]

@@ -28,6 +28,64 @@ def test_flags_labels_and_the_active_version_are_in_the_fake(client: promptctx.C
     assert client.flagged()["flagged"] == []
 
 
+def test_an_agents_test_can_go_back_and_try_again(client: promptctx.Client) -> None:
+    session = client.session("s-1")
+    session.user("Where is my parcel?")
+    first = session.compile(budget=1000).result()
+    call = {"id": "c1", "name": "track", "arguments": {"parcel": 7}}
+    session.assistant("", tool_calls=[call])
+    session.tool_result("c1", "in a depot")
+    second = session.compile(budget=1000).result()
+    (unit,) = [unit for unit in second.report["units"] if unit["role"] == "assistant"]
+    assert (unit["from_seq"], unit["to_seq"], len(unit["events"])) == (2, 3, 2)
+    assert second.why(3)["numbers"] == {"tokens": unit["tokens"]}
+    assert [change["role"] for change in first.diff(second.id)["changes"]] == ["assistant", "tool"]
+    assert second.replay().identical
+    session.rollback(to_version=1)
+    assert session.compile(budget=1000).result().messages == first.messages
+    assert [one.identical for one in client.replays("s-1")] == [True, True, True]
+    child = session.fork("s-2", at_seq=3)
+    assert child.compile(budget=1000).result().messages == second.messages
+
+
+def test_a_fork_has_the_documents_and_the_private_profile(client: promptctx.Client) -> None:
+    session = client.session("s-1")
+    session.profile("seat", "window")
+    session.document("one line\nand another", document_id="notes")
+    session.profile("seat", "aisle")
+    child = session.fork("s-2", at_seq=1)
+    assert child.document_text("notes", 0, 8) == "one line"
+    assert [event.payload["value"] for event in child.events(stream="subject")] == ["window", "aisle"]
+    early = session.fork("s-3", at_seq=0)
+    assert [event.payload["value"] for event in early.events(stream="subject")] == ["window"]
+    with pytest.raises(promptctx.UnknownDocument):
+        early.document_text("notes")
+
+
+def test_a_rollback_that_reaches_into_memory_is_not_in_the_fake(client: promptctx.Client) -> None:
+    session = client.session("s-1", subject="u-1")
+    session.user("Where is my parcel?")
+    session.profile("seat", "window")
+    with pytest.raises(promptctx.PromptctxError, match=r"profile\.set back from memory.*memory_kept") as refused:
+        session.rollback(to_seq=1)
+    assert refused.value.code == "not_in_the_fake"
+    with pytest.raises(promptctx.PromptctxError, match=r"profile\.set back from memory"):
+        session.rollback_plan(to_seq=1)
+    assert session.head() == 2
+    assert session.rollback(to_seq=1, scope="memory_kept").seq == 3
+    assert session.rollback(to_seq=2).seq == 4
+
+
+def test_a_what_if_is_not_in_the_fake(client: promptctx.Client) -> None:
+    session = client.session("s-1")
+    session.user("Where is my parcel?")
+    prompt = session.compile(budget=1000).result()
+    with pytest.raises(promptctx.PromptctxError, match="needs a compiler, which the fake server lacks"):
+        client.diff(prompt.id, changes={"budget": 10})
+    with pytest.raises(promptctx.PromptctxError, match=r"what-if is not in the fake"):
+        prompt.what_if({"budget": 10})
+
+
 def test_what_is_not_in_the_fake_says_so(client: promptctx.Client) -> None:
     session = client.session("s-1")
     session.user("Where is my parcel?")

@@ -119,10 +119,8 @@ def plan(deps: Deps, tenant: str, session: str, to_seq: int | None, to_version: 
             sentence = f"to_seq: the session is at seq {home.head}."
             raise InvalidRequest(sentence, path="to_seq", head=home.head)
         found = undoing.hidden(list(log.headers(unit, tenant, home.number, home.head)), goal.to_seq, loosen=loosen)
-        events = {
-            one.seq: log.fact(one)
-            for one in log.since(unit, tenant, home.number, min(found.hides, default=home.head) - 1)
-        }
+        first = min((*found.hides, *found.stays), default=home.head)
+        events = {one.seq: log.fact(one) for one in log.since(unit, tenant, home.number, first - 1)}
         shared = [taken_back(unit, home, name, goal) for name in shared_streams(home, home.about.get("subject"))]
         mask = display.mask_of(unit, home, ())
         later = snapshots.rising(unit, tenant, home.number, 1, None, 1_000_000, None) if found.hides else []
