@@ -1,11 +1,11 @@
 """promptctx: append what your agent does, get back a prompt that fits, and see why.
 
-from promptctx import Client
+    from promptctx import Client
 
-client = Client()
-s = client.session("s-1", subject="u-1", mode="react", model="gpt-4o")
-s.user("What is the weather in Beijing?")
-prompt = s.compile(budget=8000).result(timeout=10)
+    client = Client()
+    s = client.session("s-1", subject="u-1", mode="react", model="gpt-4o")
+    s.user("What is the weather in Beijing?")
+    prompt = s.compile(budget=8000).result(timeout=10)
 """
 
 from promptctx.client import AsyncClient, Client

@@ -9,11 +9,12 @@ import promptctx
 from domain.events import PAYLOADS
 from promptctx.testing import FakeServer
 from promptctx.verbs import Verbs
-from tools import source
-from tools.reference import page
+from tools.reference import page, source
+from tools.reference.client import ADAPTERS
 from workers.settings import PREFIX, Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
+SDK = Path(promptctx.__file__).parent
 CLASSES = [getattr(promptctx, name) for name in promptctx.__all__] + [FakeServer]
 
 
@@ -37,6 +38,16 @@ def test_every_public_method_says_what_it_does(kind: type) -> None:
 def test_every_kind_of_event_and_every_setting_says_what_it_is() -> None:
     assert [kind for kind, model in PAYLOADS.items() if not model.__doc__] == []
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+def test_every_adapter_shows_what_is_used_of_it() -> None:
+    found = {path.stem for path in (SDK / "adapters").glob("[a-z]*.py")}
+    assert found == set(ADAPTERS)
+    for name in ("importers", "exporters", *(f"adapters.{one}" for one in ADAPTERS)):
+        told, members = source.module(f"promptctx.{name}")
+        assert told.count("\n    ") >= 2, f"{name}: its docstring shows it in use"
+        assert members
+        assert [member.name for member in members if not member.about] == []
 
 
 def test_a_method_is_shown_as_it_was_written() -> None:

@@ -1,11 +1,11 @@
 """LiteLLM: completions that fit, and a callback that records those made elsewhere.
 
-from promptctx import Client
-from promptctx.adapters.litellm import Logger, completion
+    from promptctx import Client
+    from promptctx.adapters.litellm import Logger, completion
 
-reply = completion(Client().session("s-1"), budget=8000, model="gpt-4o", messages=messages)
+    reply = completion(Client().session("s-1"), budget=8000, model="gpt-4o", messages=messages)
 
-litellm.callbacks = [Logger(Client().session("s-2"))]        # records, cuts nothing
+    litellm.callbacks = [Logger(Client().session("s-2"))]        # records, cuts nothing
 """
 
 from collections.abc import Mapping, Sequence

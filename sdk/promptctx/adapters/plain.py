@@ -1,14 +1,14 @@
 """No framework: tools that record themselves, and a run as a block.
 
-from promptctx import Client
-from promptctx.adapters.plain import recorded
+    from promptctx import Client
+    from promptctx.adapters.plain import recorded
 
-s = Client().session("s-1")
+    s = Client().session("s-1")
 
-@recorded(s)
-def weather(city: str) -> dict: ...
+    @recorded(s)
+    def weather(city: str) -> dict: ...
 
-weather("Beijing", call_id="c1")       # a tool.result for the call, errors included
+    weather("Beijing", call_id="c1")       # a tool.result for the call, errors included
 """
 
 import functools

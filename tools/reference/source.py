@@ -5,11 +5,12 @@ Read from the syntax tree: what `inspect` prints differs from one Python to the 
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
 
@@ -43,17 +44,23 @@ def values(kind: type) -> Iterator[Member]:
         for node in _body(base):
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
                 default = f" = {ast.unparse(node.value)}" if node.value else ""
-                default = default.replace("field(default_factory=dict)", "{}")
+                default = re.sub(r"field\(default_factory=(\w+)\)", r"\1()", default)
                 yield Member(f"{node.target.id}: {_type(node.annotation)}{default}", "")
 
 
 def made_by(kind: type) -> str:
     """How an object of a class is made."""
-    for base in kind.__mro__:
-        for node in _body(base):
-            if isinstance(node, Function) and node.name == "__init__":
-                return wrapped(kind.__name__, _parameters(node.args))
-    return f"{kind.__name__}()"
+    classes = [_classes(base.__module__)[base.__name__] for base in kind.__mro__ if _body(base)]
+    return next(_made(node) for node in classes if node.name == kind.__name__)
+
+
+def module(name: str) -> tuple[str, list[Member]]:
+    """What a module says of itself, and the functions and classes that it names there. It is not imported."""
+    tree = _tree(name)
+    told = inspect.cleandoc(ast.get_docstring(tree) or "")
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    nodes = [node for node in tree.body if isinstance(node, kinds) and re.search(rf"\b{node.name}\b", told)]
+    return told, [Member(node.name, _told(node), _made(node)) for node in nodes]
 
 
 def aliases(modules: Iterable[str]) -> Iterator[str]:
@@ -87,6 +94,14 @@ def wrapped(name: str, parameters: list[str], returns: str = "") -> str:
     return f"{name}(\n    {body},\n){returns}"
 
 
+def _made(node: ast.FunctionDef | ast.ClassDef) -> str:
+    """The signature of a function, or of what makes an object of a class."""
+    if isinstance(node, ast.FunctionDef):
+        return _signature(node)
+    made = next((one for one in node.body if isinstance(one, Function) and one.name == "__init__"), None)
+    return wrapped(node.name, _parameters(made.args) if made else [])
+
+
 def _signature(node: Function) -> str:
     returns = f" -> {_type(node.returns)}" if node.returns else ""
     return wrapped(node.name, _parameters(node.args), returns)
@@ -118,7 +133,7 @@ def _type(node: ast.expr | None) -> str:
     return {"R": "Receipt"}.get(found := ast.unparse(node), found).replace("_messages.", "").replace("errors.", "")
 
 
-def _told(node: Function) -> str:
+def _told(node: Function | ast.ClassDef) -> str:
     return inspect.cleandoc(ast.get_docstring(node) or "")
 
 
@@ -133,5 +148,6 @@ def _classes(module: str) -> dict[str, ast.ClassDef]:
 
 @cache
 def _tree(module: str) -> ast.Module:
-    path = inspect.getsourcefile(import_module(module))
-    return ast.parse(Path(str(path)).read_text(encoding="utf-8"))
+    found = find_spec(module)
+    assert found is not None, module
+    return ast.parse(Path(str(found.origin)).read_text(encoding="utf-8"))
