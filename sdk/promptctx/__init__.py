@@ -6,6 +6,8 @@
     s = client.session("s-1", subject="u-1", mode="react", model="gpt-4o")
     s.user("What is the weather in Beijing?")
     prompt = s.compile(budget=8000).result(timeout=10)
+
+`AsyncClient` is the same for asyncio, `promptctx.testing.FakeServer` a server for tests of agents.
 """
 
 from promptctx.client import AsyncClient, Client

@@ -6,6 +6,8 @@
     reply = completion(Client().session("s-1"), budget=8000, model="gpt-4o", messages=messages)
 
     litellm.callbacks = [Logger(Client().session("s-2"))]        # records, cuts nothing
+
+Streams are passed on and recorded by the next turn, when the answer is in the list.
 """
 
 from collections.abc import Mapping, Sequence

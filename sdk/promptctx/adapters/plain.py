@@ -9,6 +9,8 @@
     def weather(city: str) -> dict: ...
 
     weather("Beijing", call_id="c1")       # a tool.result for the call, errors included
+
+The session gets the tool's name, docstring and parameters, so that prompts offer it to the model.
 """
 
 import functools
