@@ -512,7 +512,7 @@ class ParkedWork(BaseModel):
     """Work that stopped at an error and waits for an operator."""
 
     stream: str = Field(description="such as session/s-1")
-    kind: str = Field(description="project, compile, summarize or maintenance")
+    kind: str = Field(description="project, compile, summarize, maintenance or index")
     parked_at: str
     reason: str
     seq: int | None = Field(description="of the event that stopped it")

@@ -20,7 +20,6 @@ from workers.clock import SystemClock
 from workers.commands import care, erase
 from workers.settings import Settings, load_settings, masked
 from workers.store import Database, migrate
-from workers.store.work import KINDS
 
 
 def main(argv: Sequence[str]) -> int:
@@ -144,9 +143,9 @@ def worker(settings: Settings, asked: argparse.Namespace) -> int:
 def _celery_worker(settings: Settings, asked: argparse.Namespace) -> int:
     # A stop lets running tasks end within the soft shutdown's time, and gives back the rest.
     os.environ.setdefault("REMAP_SIGTERM", "SIGQUIT")
-    from workers.app import app, queue_name
+    from workers.app import QUEUED, app, queue_name
 
-    every = ",".join(queue_name(settings, kind) for kind in KINDS)
+    every = ",".join(queue_name(settings, kind) for kind in QUEUED)
     options = [
         "worker",
         f"--queues={asked.queues or every}",

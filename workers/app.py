@@ -11,6 +11,9 @@ from kombu import Exchange, Queue  # type: ignore[attr-defined]
 from workers.settings import Settings, load_settings
 from workers.store.work import KINDS
 
+QUEUED = tuple(kind for kind in KINDS if kind != "index")
+"""Kinds with a queue of their own. Nobody rings for an index: the sweepers of those who do maintenance find it."""
+
 DEFAULT_BROKER = "redis://127.0.0.1:6379/0"
 DELIVERIES = 20
 WEEK = 7 * 24 * 3600 * 1000  # milliseconds
@@ -22,7 +25,7 @@ LEASE_OF_MESSAGE = 120  # seconds until Redis gives an unacknowledged message to
 
 def queue_name(settings: Settings, kind: str) -> str:
     """The queue of a kind of work; what has none of its own is maintenance."""
-    return f"{settings.queue_prefix}.{kind if kind in KINDS else 'maintenance'}"
+    return f"{settings.queue_prefix}.{kind if kind in QUEUED else 'maintenance'}"
 
 
 def queues(settings: Settings, broker: str) -> list[Queue]:
@@ -37,7 +40,7 @@ def queues(settings: Settings, broker: str) -> list[Queue]:
     }
     amqp = broker.startswith("amqp")
     exchange = _exchange(settings.queue_prefix, "topic" if amqp else "direct")
-    names = [queue_name(settings, kind) for kind in KINDS]
+    names = [queue_name(settings, kind) for kind in QUEUED]
     return [_queue(name, exchange, name, quorum if amqp else None) for name in names]
 
 
@@ -65,7 +68,7 @@ def make_app(settings: Settings) -> Celery:
 def _common(settings: Settings, broker: str) -> dict[str, Any]:
     return {
         "task_queues": queues(settings, broker),
-        "task_routes": {f"promptctx.{kind}": {"queue": queue_name(settings, kind)} for kind in (*KINDS, "sweep")},
+        "task_routes": {f"promptctx.{kind}": {"queue": queue_name(settings, kind)} for kind in (*QUEUED, "sweep")},
         "task_default_queue": queue_name(settings, "project"),
         "task_create_missing_queues": False,
         # States are rows of ours: with a result backend that is down, nothing could even be sent.

@@ -19,6 +19,9 @@ from workers.settings import Settings, config_file
 from workers.store import Database
 from workers.store.sealing import Sealing
 
+INDEX_AFTER = 5_000_000
+"""Microseconds after which what was said is indexed for recall."""
+
 
 def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Clock | None = None) -> Engine:
     """An engine that runs. Its dispatcher is started; `close` it at the end."""
@@ -36,6 +39,7 @@ def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Cl
         locale=settings.locale,
         memory_rules=frozenset(settings.memory_rules),
         care_after=int(settings.memory_care_hours * 3_600_000_000),
+        index_after=INDEX_AFTER,
         lifetimes={**LIFETIMES, **settings.memory_lifetimes},
         dumps=Dumps(settings.dump_dir, settings.dump_sessions),
         model=model(settings),
@@ -116,7 +120,7 @@ def make_dispatcher(settings: Settings) -> Dispatcher:
 
 def celery_bell(settings: Settings) -> Bell:
     """Rings by Celery messages of two short arguments."""
-    from workers.app import TRACE, make_app, queue_name
+    from workers.app import QUEUED, TRACE, make_app, queue_name
 
     if settings.broker_url is None:
         raise InvalidRequest("The dispatcher celery needs PROMPTCTX_BROKER_URL.", setting="broker_url")
@@ -124,6 +128,8 @@ def celery_bell(settings: Settings) -> Bell:
 
     def send(ring: Ring) -> None:
         tenant, stream, kind = ring
+        if kind not in QUEUED:
+            return
         app.send_task(
             f"promptctx.{kind}",
             args=(tenant, stream),

@@ -121,7 +121,7 @@ class Sweeper:
 HANDED_OVER = 1000
 """Rows that a sweep hands over at most; the next one finds the rest."""
 
-SLOW = ("summarize", "maintenance")
+SLOW = ("summarize", "maintenance", "index")
 """Kinds that wait for others or take their time: they have threads of their own, and hold up nobody."""
 
 

@@ -60,6 +60,18 @@ class Index:
     def first_passage(self, message: int) -> int:
         return int(np.searchsorted(self.of_message, message))
 
+    def places(self, seqs: Ints, counts: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """Where so many passages of the messages with these seqs stand, and which of them the index holds at all."""
+        messages = np.searchsorted(self.seqs, seqs)
+        known = (
+            self.seqs[np.minimum(messages, self.messages - 1)] == seqs if self.messages else np.zeros(len(seqs), bool)
+        )
+        first, end = (np.searchsorted(self.of_message, messages + more) for more in (0, 1))
+        ends = np.cumsum(counts)
+        number = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
+        inside = np.repeat(known, counts) & (number < np.repeat(end - first, counts))
+        return np.repeat(first, counts) + number, inside
+
 
 def _none(kind: type) -> NDArray:  # type: ignore[type-arg]
     return np.zeros(0, dtype=kind)

@@ -172,7 +172,7 @@ def test_many_messages_in_a_row_that_say_nothing_do_not_end_the_search(
     engine: Engine, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls emitted on their own are messages without a text of their own; more of them than are read at once."""
-    monkeypatch.setattr("workers.engine.recalling.AT_ONCE", 3)
+    monkeypatch.setattr("workers.engine.shelving.AT_ONCE", 3)
     calls = [event("tool.called", call_id=f"c-{number}", name="look") for number in range(8)]
     talk(engine, tenant, "before", "ada", "Hello.")
     engine.append(tenant, "before", [*calls, said("My sister Ruth lives in Bergen.")])

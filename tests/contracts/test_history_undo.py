@@ -133,6 +133,16 @@ def test_b109_going_back_to_the_beginning_takes_back_all_that_the_session_wrote_
     assert "Bern" not in str(compiled(engine, tenant, "other", query="Bern")["payload"])
 
 
+def test_a_rollback_takes_back_what_came_with_it_in_one_batch(engine: Engine, tenant: str) -> None:
+    engine.append(
+        tenant,
+        "s",
+        [said("hi"), event("profile.set", key="seat", value="aisle"), event("context.rolled_back", to_seq=0)],
+    )
+    drain(engine)
+    assert engine.state(tenant, "s")["slots"]["profile"] == []
+
+
 def test_memory_is_kept_on_request(engine: Engine, tenant: str) -> None:
     started(engine, tenant)
     version = compiled(engine, tenant)

@@ -53,6 +53,8 @@ def shown(engine: Engine, tenant: str, **body: Any) -> tuple[Json, str]:
 
 
 def settled(engine: Engine, tenant: str) -> None:
+    for session in ("before", "now"):
+        engine.index(tenant, session)
     shown(engine, tenant)
     assert engine.deps.meanings is not None
     assert engine.deps.meanings.settle(60)

@@ -9,6 +9,7 @@ from workers.engine import (
     documents,
     dumping,
     erasing,
+    indexing,
     project,
     prompts,
     reading,
@@ -152,6 +153,10 @@ class Engine:
 
     def compile(self, tenant: str, session: str) -> Outcome:
         return self._at(tenant, f"session/{session}", compile.compile_session)
+
+    def index(self, tenant: str, session: str) -> Outcome:
+        """Make what recall needs of a session now; workers do it some seconds after something was said."""
+        return self._at(tenant, f"session/{session}", indexing.index_now)
 
     def sweep(self, limit: int = 100) -> int:
         """Run what is due, whether or not anyone rang for it; how many claims that were."""

@@ -62,6 +62,9 @@ class Deps:
     memory_rules: frozenset[str] = frozenset({"remember", "profile"})
     care_after: int = 24 * 3_600_000_000
     """Microseconds after which what was written to a memory is cared for; 0 is never."""
+    index_after: int = 0
+    """Microseconds after which what was said is indexed for recall, so that what comes soon after is one piece of work
+    with it; 0 is never."""
     lifetimes: Mapping[str, int] = field(default_factory=lambda: LIFETIMES)
     dumps: Dumps = field(default_factory=Dumps)
     model: Model | None = None

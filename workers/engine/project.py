@@ -18,7 +18,7 @@ from workers.engine.deps import Deps
 from workers.engine.folding import fold_into
 from workers.engine.leases import Fenced, Outcome, Parked, StreamParked, keep, micro, settle, under
 from workers.engine.states import StateKey
-from workers.store import Unit, log, models, streams, work
+from workers.store import Unit, log, models, recall, streams, work
 from workers.store.models import Checkpoint
 from workers.store.work import Claim
 
@@ -89,6 +89,9 @@ def _drain(deps: Deps, claimed: Claim) -> Outcome:
             refold.refold(deps, claimed, batch.checkpoint)
             # What came with the rollback or erasure was folded there, and nobody looked at what it tells.
             told = bool(deps.memory_rules)
+            if deps.index_after:
+                with deps.database.write(claimed.tenant) as unit:
+                    work.want_later(unit, claimed.tenant, claimed.stream, "index", 0, deps.index_after)
             continue
         last = len(batch.events) < BATCH or time.monotonic() > until
         told = told or noticing.any_tells(batch.events, deps.memory_rules)
@@ -149,6 +152,8 @@ def _write(deps: Deps, claimed: Claim, batch: _Batch, *, last: bool, told: bool 
             work.want(unit, tenant, stream, "maintenance", head)
         elif deps.care_after and caring.remembers(events):
             work.want_later(unit, tenant, stream, "maintenance", head, deps.care_after)
+        if deps.index_after and any(event.kind in recall.ROLES for event in events):
+            work.want_later(unit, tenant, stream, "index", head, deps.index_after)
         faults.point("project.after_rows")
     faults.point("project.committed")
     if events:

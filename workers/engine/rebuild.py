@@ -14,7 +14,7 @@ from workers.engine.deps import Deps
 from workers.engine.leases import Outcome, Parked, keep, settle, under
 from workers.engine.refold import CHUNK, Build, Guard
 from workers.engine.walking import Progress
-from workers.store import Unit, acts, log, models, streams, work
+from workers.store import Unit, acts, log, models, passages, streams, work
 from workers.store.streams import StreamRow
 from workers.store.work import Claim
 
@@ -124,6 +124,9 @@ def _finish(deps: Deps, claimed: Claim, build: Build) -> Outcome:
         with deps.database.write(tenant) as unit:
             outcome = settle(unit, claimed, build.seq)
             build.flip(unit, live)
+            passages.drop_terms(unit, tenant, stream)
+            if deps.index_after:
+                work.want(unit, tenant, stream, "index", build.seq)
         build.clear()
         return outcome
 

@@ -12,8 +12,6 @@ from itertools import accumulate, islice
 import numpy as np
 
 from domain.modes import SlotSpec
-from domain.recall import index as indexing
-from domain.recall.index import Source
 from domain.recall.passages import passages, width
 from domain.recall.ranking import Flags, Floats, best_first
 from domain.recall.scoring import score
@@ -27,6 +25,7 @@ from workers.engine.contexts import Loaded, Pins
 from workers.engine.deps import Deps
 from workers.engine.reading import subject_stream
 from workers.engine.shelves import Shelf
+from workers.engine.shelving import Shelving, Wanted
 from workers.llm import ModelFailed
 from workers.store import Unit, models, recall, streams
 from workers.store.recall import Session, Spoken
@@ -37,13 +36,14 @@ IMPORTANCE = 0.5
 MOST_SESSIONS = 200
 """Sessions of a subject that are looked through, the newest of them."""
 
-AT_ONCE = 2_000
 WIDTHS_PER_TOKEN, LEAD = 5, 3
 """What a token holds at most, and the tokens that a line takes beside its text: a little more is recorded than fits."""
 
 LEAST = 8
 MISSES = 1
 """Passages that are recorded though their score is below what the slot asks for: no later one has a better score."""
+
+UNINDEXED = "in a part of what was said, for the rest is not indexed yet"
 
 AHEAD = 32
 """Passages that are read at once."""
@@ -65,8 +65,8 @@ def fetch(deps: Deps, pins: Pins, loaded: Loaded, parent: Layout | None) -> tupl
         attached = Attached(deps, unit, pins, loaded, own)
         search = _Search(deps, unit, pins, loaded, window, own, attached)
         items = tuple(search.items(spec))
-    by_words = f"by words alone: {search.note}" if search.note else None
-    found = [SourceResult(NAME, "recall", items, note=by_words)] if items or by_words else []
+    note = "; ".join(search.notes) or None
+    found = [SourceResult(NAME, "recall", items, note=note)] if items or note else []
     return (*found, SourceResult(NAME, "recall", note=attached.left_out)) if attached.left_out else tuple(found)
 
 
@@ -100,7 +100,8 @@ class _Search:
     ) -> None:
         self._deps, self._unit, self._pins, self._loaded = deps, unit, pins, loaded
         self._window, self._own, self._attached = window, own, attached
-        self.note: str | None = None
+        self.notes: list[str] = []
+        self._shelving = Shelving(deps, unit, pins.tenant)
         self._older = {unit.seq for unit in loaded.context.history.older}
         self._read: dict[tuple[str, int, int], Found | None] = {}
 
@@ -120,8 +121,10 @@ class _Search:
 
     def _places(self) -> "Iterator[_Place]":
         """Where what answers the query stands, best first."""
-        every = (*self._attached.shelves(), *map(self._extended, self._shelves()))
+        every = (*self._attached.shelves(), *self._shelving.shelves(list(self._sessions())))
         shelves = [shelf for shelf in every if shelf.index.messages]
+        if not self._shelving.complete:
+            self.notes.append(UNINDEXED)
         index = self._deps.shelves.joined(self._pins.tenant, shelves)
         firsts = list(accumulate((shelf.index.messages for shelf in shelves), initial=0))
         parts = list(accumulate((len(shelf.index.of_message) for shelf in shelves), initial=0))
@@ -148,7 +151,7 @@ class _Search:
         info = self._loaded.context.session.one("session")
         return ahead_of_utc(self._pins.as_of, info.time_zone if info else None)
 
-    def _shelves(self) -> Iterator[Shelf]:
+    def _sessions(self) -> Iterator[Wanted]:
         """Oldest first, the session itself last."""
         tenant, own = self._pins.tenant, self._own
         subject = own.about.get("subject")
@@ -156,23 +159,9 @@ class _Search:
         family = _family(own.name, own.about.get("forked_from"), others)
         for session in reversed(others):
             if session.name not in family:
-                yield self._deps.shelves.get(tenant, session.number, session.generation)
-        yield self._deps.shelves.get(tenant, own.number, models.checkpoint(self._unit, tenant, own.number).generation)
-
-    def _extended(self, shelf: Shelf) -> Shelf:
-        tenant, index = self._pins.tenant, shelf.index
-        while found := recall.after(self._unit, tenant, shelf.stream, shelf.generation, index.last, AT_ONCE):
-            known = len(index.of_message)
-            index = indexing.extended(
-                index, [Source(one.seq, one.role, one.speaker, one.text, one.at) for one in found]
-            )
-            if self._deps.meanings is not None:
-                parts = [part for one in found for part in passages(one.text)]
-                self._deps.meanings.want(shelf.vectors, known, parts)
-        if index is not shelf.index:
-            shelf = Shelf(shelf.stream, shelf.generation, index, shelf.vectors)
-            self._deps.shelves.put(tenant, shelf)
-        return shelf
+                yield Wanted(session.number, session.generation, session.seq)
+        checkpoint = models.checkpoint(self._unit, tenant, own.number)
+        yield Wanted(own.number, checkpoint.generation, checkpoint.seq)
 
     def _likeness(self, shelves: Sequence[Shelf]) -> Floats | None:
         """How alike each passage is to the query in meaning; None where nothing can tell."""
@@ -180,9 +169,10 @@ class _Search:
         try:
             vector = meanings.query(self._loaded.context.query) if meanings else None
         except ModelFailed as failed:
-            self.note = failed.reason
+            self.notes.append(f"by words alone: {failed.reason}")
         if meanings is None or vector is None or not shelves:
             return None
+        self._shelving.understood(shelves, meanings.model)
         cosines = [shelf.vectors.cosines(vector, len(shelf.index.of_message)) for shelf in shelves]
         return meanings.alike(np.concatenate(cosines))
 

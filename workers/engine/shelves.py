@@ -1,4 +1,4 @@
-"""The indexes of sessions, kept in memory: built from the read-models when first asked for, then only extended."""
+"""The indexes of sessions, kept in memory: read from the store when first asked for, then only extended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,15 @@ KEPT_JOINED = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shelf:
-    """One session, as far as it is indexed; or one `document` of it, by the id of the event that attached it."""
+    """One session, as far as it is indexed: all that was projected up to `upto` is in it. Or one `document` of it, by the
+    id of the event that attached it."""
 
     stream: int
     generation: int
     index: Index
     vectors: Vectors
     document: str = ""
+    upto: int = 0
 
 
 def _empty(stream: int, generation: int) -> Shelf:

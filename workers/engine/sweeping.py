@@ -8,6 +8,7 @@ from workers import tracing
 from workers.clock import format_time
 from workers.engine.compile import compile_session
 from workers.engine.deps import Deps
+from workers.engine.indexing import index
 from workers.engine.leases import Outcome
 from workers.engine.maintaining import maintain
 from workers.engine.project import project
@@ -17,7 +18,9 @@ from workers.store import EVERY, acts, migrate, streams, work
 
 Json = dict[str, Any]
 
-HANDLERS = {"compile": compile_session, "project": project, "summarize": summarize, "maintenance": maintain}
+HANDLERS = {
+    "compile": compile_session, "project": project, "summarize": summarize, "maintenance": maintain, "index": index,
+}  # fmt: skip
 """By kind of work. A kind of a newer release is left for it."""
 
 NAMED = 100

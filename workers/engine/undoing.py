@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from domain.bounds import LARGEST
 from domain.canonical import canonical_json, parse_json
 from domain.errors import InvalidRequest
 from domain.events import ContextRolledBack, Event, dump_payload, read_payload
@@ -90,8 +91,9 @@ def _event(one: NewEvent) -> Event:
 
 def undo(stream_id: str, rollback: NewEvent, undone: Sequence[Event], origin: str) -> NewEvent:
     """The event that takes others back in a stream that sessions share; the same rollback gives the same one."""
+    # What comes in the same batch has no seq yet, and so the largest there is.
     ids, first = tuple(event.event_id for event in undone), min(event.seq for event in undone)
-    told = ContextRolledBack(to_seq=first - 1, undoes=ids, reason="a session was rolled back")
+    told = ContextRolledBack(to_seq=min(first - 1, LARGEST), undoes=ids, reason="a session was rolled back")
     return NewEvent(
         key=uuid.uuid5(uuid.UUID(bytes=rollback.key), stream_id).bytes,
         kind=told.kind,

@@ -160,6 +160,12 @@ class Unit:
         sql, literals = statement.sql(self.dialect)
         return self.driver.execute(sql, {**literals, **params} if literals else params)
 
+    def fetch(self, statement: Prepared, params: Params) -> list[Any]:
+        """All rows of one run, for many with bytes in them: PostgreSQL sends these as they are, not as text."""
+        sql, literals = statement.sql(self.dialect)
+        told: dict[str, Any] = {} if self.dialect == "sqlite" else {"binary": True}
+        return list(self.driver.execute(sql, {**literals, **params}, **told).fetchall())
+
     def many(self, statement: Prepared, params: Sequence[Params]) -> None:
         sql, literals = statement.sql(self.dialect)
         if literals:

@@ -13,7 +13,7 @@ from domain.canonical import parse_json
 from domain.digests import SALT_BYTES, next_digest, payload_hash
 from domain.events import Event, read_payload
 from domain.history import HEADER_KINDS, Header
-from workers.store import subject_keys
+from workers.store import passages, subject_keys
 from workers.store.database import Bulk, DialectName, Prepared, Unit
 from workers.store.sealing import MARK, seal
 from workers.store.streams import StreamRow
@@ -527,22 +527,26 @@ def erases(unit: Unit, tenant: str, stream: int, after: int = 0) -> bool:
 
 
 def erase(unit: Unit, tenant: str, stream_id: str, key: bytes) -> None:
-    """Erase one payload and its salt; the hash stays, so the chain still verifies."""
+    """Erase one payload and its salt, and what recall keeps of it; the hash stays, so the chain still verifies."""
     number = sa.select(streams.c.number).where(streams.c.tenant == tenant, streams.c.stream_id == stream_id)
-    unit.execute(
+    erased = (
         sa.update(events)
         .where(events.c.tenant == tenant, events.c.stream == number.scalar_subquery(), events.c.event_id == key)
         .values(payload=None, salt=None)
+        .returning(events.c.stream, events.c.seq)
     )
+    for stream, seq in unit.execute(erased).all():
+        passages.forget(unit, tenant, stream, seq - 1, seq)
 
 
 def erase_between(unit: Unit, tenant: str, stream: int, after: int, upto: int) -> None:
-    """Erase the payloads after one seq up to another, with their salts."""
+    """Erase the payloads after one seq up to another, with their salts, and what recall keeps of them."""
     unit.execute(
         sa.update(events)
         .where(events.c.tenant == tenant, events.c.stream == stream, events.c.seq > after, events.c.seq <= upto)
         .values(payload=None, salt=None)
     )
+    passages.forget(unit, tenant, stream, after, upto)
 
 
 def ids(unit: Unit, tenant: str, stream: int, upto: int, after: int = 0) -> set[str]:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from domain.canonical import parse_json
-from workers.store import subject_keys
+from workers.store import sealing, subject_keys
 from workers.store.database import Prepared, Unit
 from workers.store.log import unpack_id
 from workers.store.models import WITH_EVENTS
@@ -20,7 +20,8 @@ ROLES = {"user.input": "user", "assistant.output": "assistant", "tool.result": "
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A message as recall sees it: its text parts alone. `at` is when it happened, in microseconds UTC."""
+    """A message as recall sees it: its text parts alone. `at` is when it happened, in microseconds UTC, `key` the id of
+    what it was sealed with, if it was."""
 
     seq: int
     unit: int
@@ -30,11 +31,12 @@ class Spoken:
     text: str
     at: int
     recorded_at: int
+    key: bytes | None = None
 
 
 _OF_SUBJECT = Prepared(
     lambda dialect: (
-        sa.select(streams.c.number, checkpoints.c.generation, streams.c.stream_id, streams.c.about)
+        sa.select(streams.c.number, checkpoints.c.generation, checkpoints.c.seq, streams.c.stream_id, streams.c.about)
         .join(
             checkpoints,
             sa.and_(checkpoints.c.tenant == streams.c.tenant, checkpoints.c.stream == streams.c.number),
@@ -48,10 +50,12 @@ _OF_SUBJECT = Prepared(
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session by its number and name; `forked_from` names the session it is a copy of, if it is one."""
+    """A session by its number and name, projected up to `seq`; `forked_from` names the session it is a copy of, if it
+    is one."""
 
     number: int
     generation: int
+    seq: int
     name: str
     forked_from: str | None
 
@@ -60,8 +64,8 @@ def sessions_of(unit: Unit, tenant: str, subject: str, most: int) -> list[Sessio
     """The newest sessions of a subject, newest first."""
     found = unit.run(_OF_SUBJECT, {"of_tenant": tenant, "of_subject": subject, "most": most}).fetchall()
     return [
-        Session(number, generation, name.split("/", 1)[1], parse_json(about).get("forked_from"))
-        for number, generation, name, about in found
+        Session(number, generation, seq, name.split("/", 1)[1], parse_json(about).get("forked_from"))
+        for number, generation, seq, name, about in found
     ]
 
 
@@ -105,6 +109,31 @@ _AFTER = _spoken(lambda dialect: messages.c.seq > bindparam("after"))
 _THESE = _spoken(lambda dialect: messages.c.seq.in_(_LISTED[dialect]))
 
 
+_LOGGED = Prepared(
+    lambda dialect: (
+        sa.select(
+            events.c.seq, sa.literal_column("0"), events.c.event_id, events.c.kind, events.c.payload,
+            events.c.occurred_at, events.c.recorded_at,
+        )
+        .where(
+            events.c.tenant == bindparam("of_tenant"),
+            events.c.stream == bindparam("of_stream"),
+            events.c.seq > bindparam("after"),
+            events.c.payload.is_not(None),
+            _SAYS,
+        )
+        .order_by(events.c.seq)
+        .limit(bindparam("most"))
+    )
+)  # fmt: skip
+
+
+def logged(unit: Unit, tenant: str, stream: int, seq: int, most: int) -> list[Spoken]:
+    """The next events of the log after a seq that say something, whether or not a rollback hides them."""
+    key = {"of_tenant": tenant, "of_stream": stream, "after": seq, "most": most}
+    return list(_read(unit, tenant, unit.run(_LOGGED, key).fetchall()))
+
+
 def after(unit: Unit, tenant: str, stream: int, generation: int, seq: int, most: int) -> list[Spoken]:
     """The next messages after a seq that say something."""
     key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "after": seq, "most": most}
@@ -125,6 +154,7 @@ def _read(unit_of_work: Unit, tenant: str, rows: Any) -> Iterator[Spoken]:
         yield Spoken(
             seq, unit, unpack_id(event_id), role, told.get("name") or "" if role == "user" else "",
             _text(told.get("content")), occurred_at or recorded_at, recorded_at,
+            sealing.key_name(payload) if payload[:1] == sealing.MARK else None,
         )  # fmt: skip
 
 

@@ -49,12 +49,16 @@ def opened(unit: Unit, tenant: str, stored: bytes | None) -> tuple[bytes | None,
     """The salt, where it was sealed along, and the payload: both None when the key is gone."""
     if stored is None or stored[:1] != sealing.MARK:
         return None, stored
-    name = sealing.key_name(stored)
+    key = named(unit, tenant, sealing.key_name(stored))
+    return (None, None) if key is None else sealing.unseal(key, stored)
+
+
+def named(unit: Unit, tenant: str, name: bytes) -> Any:
+    """The key of this id; None when it is gone."""
     if (tenant, name) not in unit.keys:
         found = unit.run(_NAMED, {"of_tenant": tenant, "of_id": name}).fetchone()
         unit.keys[tenant, name] = unit.sealing.key(name, bytes(found[0])) if found else None
-    key = unit.keys[tenant, name]
-    return (None, None) if key is None else sealing.unseal(key, stored)
+    return unit.keys[tenant, name]
 
 
 def payload(unit: Unit, tenant: str, stored: bytes | None) -> bytes | None:

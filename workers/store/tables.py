@@ -264,6 +264,35 @@ uploads = Table(
     Column("started_at", BigInteger, nullable=False),
 )
 
+# Recall -------------------------------------------------------------------------------------------------------------
+
+# The terms of what an event said, by passage, whatever the fold makes of it: see domain/recall/packing.py.
+passage_terms = Table(
+    "passage_terms",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    _key("seq"),
+    Column("version", Integer, nullable=False),
+    # Sealed where the payload of its event is.
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# What its passages mean to a model.
+passage_vectors = Table(
+    "passage_vectors",
+    metadata,
+    _key("tenant", TENANT),
+    _key("stream"),
+    _key("model", SHORT),
+    _key("seq"),
+    # Of the text, so that the same text is not asked of the model twice; of what is sealed there is none.
+    Column("hash", LargeBinary),
+    Column("body", LargeBinary, nullable=False),
+    Index("ix_passage_vectors_hash", "tenant", "model", "hash"),
+)
+
 # Erasure ------------------------------------------------------------------------------------------------------------
 
 # What a subject's payloads are sealed with, itself sealed with the operator's key. A row that is gone is the erasure.

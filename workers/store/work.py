@@ -15,7 +15,7 @@ from domain.canonical import canonical_json, parse_json
 from workers.store.database import DialectName, Prepared, Unit, insert, now_sql
 from workers.store.tables import streams, work
 
-KINDS = ("compile", "project", "summarize", "maintenance")
+KINDS = ("compile", "project", "summarize", "maintenance", "index")
 """Kinds of work, the most urgent first: whoever waits for a prompt waits for all that comes before it."""
 
 LEASE = 60_000_000
@@ -187,10 +187,12 @@ def claim(
 
 
 def reopen(unit: Unit, tenant: str, stream: int, kind: str, seq: int) -> None:
-    """Make the row due though all is done that was wanted: whoever claims it has something else to do there."""
+    """Make the row due now, though all is done that was wanted or it was set for later: whoever claims it has something
+    else to do there."""
     want(unit, tenant, stream, kind, seq)
-    idle = _mine(work.c.leased == 0, work.c.parked_at.is_(None), work.c.done_seq >= work.c.wanted_seq)
-    again = sa.update(work).where(*idle).values(done_seq=work.c.wanted_seq - 1, due_at=unit.now())
+    undone = case((work.c.done_seq >= work.c.wanted_seq, work.c.wanted_seq - 1), else_=work.c.done_seq)
+    idle = _mine(work.c.leased == 0, work.c.parked_at.is_(None))
+    again = sa.update(work).where(*idle).values(done_seq=undone, due_at=unit.now())
     unit.execute(again, {"of_tenant": tenant, "of_stream": stream, "of_kind": kind})
 
 
@@ -334,10 +336,13 @@ class Overview:
 
 def overview(unit: Unit, tenant: str | None = None) -> Overview:
     now = unit.now()
-    waits = case((work.c.due_at <= now, work.c.due_at))
+    # Nobody waits for an index: recall goes without what it does not hold yet.
+    awaited = work.c.kind != "index"
+    waits = case((sa.and_(awaited, work.c.due_at <= now), work.c.due_at))
     failing = case((work.c.parked_at.is_(None), work.c.last_error))
     # Care that is set for another day is no work that waits.
-    open_ = case((sa.or_(work.c.kind != "maintenance", work.c.due_at <= now, work.c.leased == 1), work.c.due_at))
+    today = sa.or_(work.c.kind != "maintenance", work.c.due_at <= now, work.c.leased == 1)
+    open_ = case((sa.and_(awaited, today), work.c.due_at))
     columns = (
         func.count(waits), func.count(work.c.parked_at), func.min(waits), func.count(open_),
         func.count(failing),
