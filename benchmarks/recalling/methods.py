@@ -45,6 +45,7 @@ class Promptctx:
         self._started = {"kind": "session.started", "payload": {"subject": "user", "locale": conversation.locale}}
         for number, turns in enumerate(conversation.sessions):
             self._import(f"past-{number}", turns)
+            self.engine.index(TENANT, f"past-{number}")
         self.engine.append(
             TENANT, "ask",
             [self._started, {"kind": "user.input", "payload": {"content": ASKING}}],
@@ -52,9 +53,7 @@ class Promptctx:
         while self.engine.sweep():
             pass
         if self._meanings:
-            self._ask(ASKING, 1000)  # what is asked for first is indexed, and only then looked at
             self._meanings.settle(3600)
-            self.times.clear()
 
     def _import(self, session: str, turns: Sequence[Turn]) -> None:
         events = [self._started, *map(_event, turns)]
