@@ -87,8 +87,11 @@ def test_work_for_it_is_due_some_time_after_something_was_said_and_nobody_waits_
 def test_a_sweep_makes_what_is_due(engine: Engine, tenant: str) -> None:
     engine.deps.index_after, engine.deps.meanings = 1, Meanings(Pets())
     told(engine, tenant)
-    drain(engine)
-    assert kept(engine, tenant) == (len(TEXTS), len(TEXTS))
+    for _ in range(10_000):  # it is due a moment later than it was asked for
+        engine.sweep()
+        if kept(engine, tenant) == (len(TEXTS), len(TEXTS)):
+            return
+    pytest.fail("nobody made it")
 
 
 def test_a_new_process_finds_by_meaning_with_its_first_prompts_and_asks_the_model_for_no_passage(

@@ -15,8 +15,8 @@ KEPT_JOINED = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shelf:
-    """One session, as far as it is indexed: all that was projected up to `upto` is in it. Or one `document` of it, by the
-    id of the event that attached it."""
+    """One session, as far as it is indexed: all that was projected up to `upto` is in it; or one `document` of it, by
+    the id of the event that attached it."""
 
     stream: int
     generation: int
