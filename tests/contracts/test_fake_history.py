@@ -1,8 +1,15 @@
 """What the fake server knows of the time machine, and what it says of the rest."""
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import promptctx
+from domain import history
+from domain.events import Event, read_payload
+from promptctx._fake_past import in_force
 from promptctx.testing import FakeServer
 
 
@@ -92,3 +99,33 @@ def test_what_is_not_in_the_fake_says_so(client: promptctx.Client) -> None:
     with pytest.raises(promptctx.PromptctxError, match=r"GET /v1/sessions/s-1/bisect is not in the fake") as refused:
         session.bisect("parcel")
     assert refused.value.code == "not_in_the_fake"
+
+
+RULES = st.sampled_from(["a", "b"])
+DRAFTS = st.one_of(
+    st.just(("user.input", {"content": "hello"})),
+    st.just(("instruction.set", {"role": "You help."})),
+    st.builds(
+        lambda name, level: ("constraint.set", {"id": name, "text": level, "level": level}),
+        RULES,
+        st.sampled_from(["block", "warn"]),
+    ),
+    st.builds(lambda name: ("constraint.removed", {"id": name}), RULES),
+    st.builds(
+        lambda seq, loosen: ("context.rolled_back", {"to_seq": seq, "loosen": loosen}),
+        st.integers(0, 14),
+        st.booleans(),
+    ),
+)
+
+
+@given(st.lists(DRAFTS, max_size=12))
+def test_the_events_that_count_are_those_that_count_on_a_server(drafts: list[tuple[str, dict[str, Any]]]) -> None:
+    events: list[dict[str, Any]] = [
+        {"event_id": str(seq), "seq": seq, "kind": kind, "payload": told} for seq, (kind, told) in enumerate(drafts, 1)
+    ]
+    real = [
+        Event(one["event_id"], one["seq"], one["kind"], read_payload(one["kind"], 1, one["payload"]), 0)
+        for one in events
+    ]
+    assert [one["seq"] for one in in_force(events)] == [one.seq for one in history.in_force(real)]
