@@ -87,7 +87,7 @@ def pipeline_parts(report: Json) -> dict[str, str]:
 def _parts_of(store: str, name: str, report: Json) -> dict[str, str]:
     absent = [f"**NOT MEASURED: {reason}**" for reason in report["missing"]]
     quick = ["A quick run: a look, no result."] if report["scale"]["runs"] < FULL else []
-    figures = {key: found for key, found in report["figures"].items() if store in key or key.startswith("noop")}
+    figures = {key: found for key, found in report["figures"].items() if store in key}
     goals = [goal for goal in report["goals"] if name in goal["path"]]
     about = "\n\n".join([*quick, f"{surroundings(report)}; {_peers(report)}.", *absent])
     return {"about": about, "goals": _goals(goals), "figures": _figures(figures)}
