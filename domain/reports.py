@@ -257,4 +257,7 @@ def _collapses(outcome: Outcome, parent: Layout | None) -> Iterable[str]:
         if before is not None and before != after and (row is None or row.seq <= since):
             yield f"anchor collapse: the {name} anchor changed since the last prompt and no event explains it"
     if outcome.layout.trims > parent.trims and outcome.layout.cut == parent.cut and parent.cut:
-        yield f"the cut at seq {parent.cut} was made again without progress"
+        yield (
+            f"the cut at seq {parent.cut} was made again without progress: the budget leaves little room behind what "
+            "stands in every prompt; raise it, or shorten instructions, tools and rules"
+        )
