@@ -196,6 +196,8 @@ def _items(fill: SlotFill) -> Iterable[Entry]:
             found["reference"] = one.item.reference
         if one.item.in_time:
             found["in_time"] = True
+        if one.item.by_named:
+            found["by_named"] = True
         if one.cut:
             found["cut"] = True
         yield found

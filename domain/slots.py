@@ -13,7 +13,7 @@ from domain.masking import masker
 from domain.memorising.current import current
 from domain.modes import SlotSpec
 from domain.moments import moment
-from domain.recall.scoring import FORGOTTEN, decayed, relevances, score
+from domain.recall.scoring import FORGOTTEN, about, decayed, favoured, relevances, score, with_favour
 from domain.requests import SlotName
 from domain.rows import Memory, Plan, RecentCall, SessionInfo
 from domain.sources import SourceItem, SourceResult
@@ -49,6 +49,7 @@ class SlotItem:
     lead: str = ""
     follows: str = ""
     in_time: bool = False
+    by_named: bool = False
     reference: str = ""
 
 
@@ -236,9 +237,14 @@ def recall(facts: Facts) -> Iterator[SlotItem]:
     given = [item for result in facts.sources if result.slot == "recall" for item in result.items]
     # What comes with a score tells nothing of which words are rare: how much of it there is depends on the budget.
     unscored = [item for item in given if item.score is None]
-    texts = [*(memory.text for memory in memories), *(item.text for item in unscored)]
+    texts = [*map(about, memories), *(item.text for item in unscored)]
     relevant = relevances(facts.query, texts)
-    found = [_memory(memory, value, facts) for memory, value in zip(memories, relevant, strict=False)]
+    favours = favoured(facts.query, memories)
+    relevant[: len(memories)] = map(with_favour, relevant[: len(memories)], favours)
+    found = [
+        replace(_memory(memory, value, facts), by_named=favour > 0)
+        for memory, value, favour in zip(memories, relevant[: len(memories)], favours, strict=True)
+    ]
     found += [_given(item, value, facts) for item, value in zip(unscored, relevant[len(memories) :], strict=True)]
     found += [_given(item, 0.0, facts) for item in given if item.score is not None]
     found.sort(key=lambda item: (-(item.score or 0.0), item.key))
@@ -275,7 +281,7 @@ def _spoken(item: SourceItem, value: float, facts: Facts) -> SlotItem:
     return SlotItem(
         "recall", item.key, inline(item.text), (1, day, *item.order), item.events, item.at, value, item.category,
         item.tags, heading=day, lead=f"{who}{words.colon}" if who else "", follows=item.follows,
-        in_time=item.in_time,
+        in_time=item.in_time, by_named=item.by_named,
     )  # fmt: skip
 
 
@@ -287,7 +293,8 @@ def _attached(item: SourceItem, value: float, words: Wording) -> SlotItem:
     lead = words.document.format(id=inline(item.reference), start=start, end=end, title=title).strip()
     return SlotItem(
         "recall", item.key, inline(item.text), (1, "", *item.order), item.events, item.at, value, item.category,
-        item.tags, lead=f"{lead}{words.colon}", follows=item.follows, in_time=item.in_time, reference=item.reference,
+        item.tags, lead=f"{lead}{words.colon}", follows=item.follows, in_time=item.in_time, by_named=item.by_named,
+        reference=item.reference,
     )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ class SourceItem:
 
     What was said by somebody names the `speaker`, and when in `at` (microseconds UTC); it is shown under its day, in
     the `order` it was said in, and `follows` the key of the item that it goes on from. `events` made it. `in_time`
-    tells that it is of a time that the query names, which its score counts for it.
+    tells that it is of a time that the query names, `by_named` that whoever said it is named there, which its score
+    counts for it.
 
     A passage of a document names the `reference` that expands it, its `title`, and the `part` it stands in, from which
     character to before which.
@@ -35,6 +36,7 @@ class SourceItem:
     follows: str = ""
     order: tuple[int, ...] = ()
     in_time: bool = False
+    by_named: bool = False
     reference: str = ""
     title: str = ""
     part: tuple[int, ...] = ()

@@ -6,13 +6,13 @@ comes is appended. Terms are kept as 32-bit hashes. The same messages give the s
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from domain.recall.naming import NOBODY, marked
 from domain.recall.passages import passages, width
-from domain.recall.terms import terms
+from domain.recall.terms import hashed, terms
 
 Ints = NDArray[np.int64]
 
@@ -25,19 +25,20 @@ TELLING = frozenset({"user", DOCUMENT})
 @dataclass(frozen=True, slots=True)
 class Source:
     """A message as the index takes it: its `seq`, who said it, its text, and when, in microseconds UTC. Or a part
-    of a document: its `seq` is the character that it begins with, and its `speaker` what it stands under."""
+    of a document: its `seq` is the character that it begins with, its `speaker` the title, and `under` its headings."""
 
     seq: int
     role: str
     speaker: str
     text: str
     at: int
+    under: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
     """Messages in order, their passages, and the hashed terms of these. `of_message` and `of_passage` say whose a
-    passage or a term is; `starts` where the terms of a message begin."""
+    passage or a term is; `starts` where the terms of a message begin; `speakers` the marks of who said them."""
 
     seqs: Ints
     times: Ints
@@ -47,6 +48,7 @@ class Index:
     terms: NDArray[np.uint32]
     of_passage: NDArray[np.int32]
     starts: Ints
+    speakers: NDArray[np.uint32]
 
     @property
     def messages(self) -> int:
@@ -79,12 +81,8 @@ def _none(kind: type) -> NDArray:  # type: ignore[type-arg]
 
 EMPTY = Index(
     _none(np.int64), _none(np.int64), _none(np.bool_), _none(np.int64), _none(np.int64), _none(np.uint32),
-    _none(np.int32), _none(np.int64),
+    _none(np.int32), _none(np.int64), _none(np.uint32),
 )  # fmt: skip
-
-
-def hashed(term: str) -> int:
-    return crc32(term.encode("utf-8", "surrogatepass"))
 
 
 def extended(index: Index, messages: Iterable[Source]) -> Index:
@@ -111,6 +109,7 @@ def joined(indexes: Sequence[Index]) -> Index:
         terms=np.concatenate([one.terms for one in indexes]),
         of_passage=np.concatenate([one.of_passage + np.int32(base[1]) for one, base in pairs]),
         starts=np.concatenate([one.starts + base[2] for one, base in pairs]),
+        speakers=np.concatenate([one.speakers for one in indexes]),
     )
 
 
@@ -122,9 +121,9 @@ def _made(messages: Sequence[Source]) -> Index:
     starts: list[int] = []
     for place, message in enumerate(messages):
         starts.append(len(words))
-        speaker = [hashed(term) for term in terms(message.speaker)]
+        above = [hashed(term) for term in terms(f"{message.speaker} {message.under}")]
         for passage in passages(message.text):
-            found = [hashed(term) for term in terms(passage)] + speaker
+            found = [hashed(term) for term in terms(passage)] + above
             of_passage += [len(of_message)] * len(found)
             words += found
             of_message.append(place)
@@ -138,4 +137,5 @@ def _made(messages: Sequence[Source]) -> Index:
         terms=np.array(words, dtype=np.uint32),
         of_passage=np.array(of_passage, dtype=np.int32),
         starts=np.array(starts, dtype=np.int64),
+        speakers=np.array([marked(one.speaker) if one.speaker else NOBODY for one in messages], dtype=np.uint32),
     )

@@ -1,6 +1,6 @@
 """An index as rows: what it holds of each message as bytes, and these as an index again, without a look at any text.
 
-head (16 bytes): telling, passages, at    widths (2 bytes each)    counts of terms (2)    terms (4)
+head (20 bytes): telling, passages, at, who    widths (2 bytes each)    counts of terms (2)    terms (4)
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,11 +9,12 @@ import numpy as np
 
 from domain.recall.index import EMPTY, Index, Ints
 
-VERSION = 1
+VERSION = 2
 """Of the rows. It changes with the terms of a text and with the cut of its passages: other rows tell nothing then."""
 
-_HEAD = 4
-"""Words of four bytes: whether its speaker tells facts, its passages, and the time in two."""
+_HEAD = 5
+"""Words of four bytes: whether its speaker tells facts, its passages, the time in two, and the mark of the
+speaker."""
 
 _TELLING = 1 << 8
 """Not the first byte: that is 0 in every row."""
@@ -34,6 +35,7 @@ def packed(index: Index) -> Iterator[bytes]:
             int(firsts[at + 1] - firsts[at]),
             when & (1 << 32) - 1,
             when >> 32,
+            int(index.speakers[at]),
         ]
         yield b"".join(
             (
@@ -65,6 +67,7 @@ def unpacked(seqs: Sequence[int], rows: Sequence[bytes]) -> Index:
         terms=words[_runs(starts + _HEAD + parts, held)].astype(np.uint32),
         of_passage=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         starts=np.cumsum(held) - held,
+        speakers=words[starts + 4].astype(np.uint32),
     )
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from domain.recall.index import Index, hashed
-from domain.recall.terms import terms
+from domain.recall.index import Index
+from domain.recall.naming import SPEAKER, by_named
+from domain.recall.terms import hashed, terms
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -51,12 +52,13 @@ WEAK = 0.35
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A passage by its place in the index. `relevance` is 0..1: 1 is first in every signal. `in_time` tells that it is
-    of a time that the query names."""
+    of a time that the query names, `by_named` that whoever said it is named there."""
 
     passage: int
     message: int
     relevance: float
     in_time: bool = False
+    by_named: bool = False
 
 
 def query_terms(query: str) -> dict[str, float]:
@@ -86,10 +88,13 @@ def best_first(
         # A query that shares no word with anything is one that words have nothing to say of.
         weight = 1.0 if fused @ counting[index.of_message] else 0.0
         fused = (weight * fused + LIKENESS * _by_meaning(index, likeness, counting)) / (weight + LIKENESS)
+    named = by_named(index.speakers, query)
+    if named is not None:
+        fused = fused * (1 + SPEAKER * named[index.of_message])
     if in_time is not None:
         fused = (fused + TIME * in_time) / (1 + TIME)
     fused *= role[index.of_message] * ((np.maximum(index.widths, SHORT) + SHORT) / (2 * SHORT)) ** -BRIEF
-    yield from _in_order(index, np.minimum(fused, 1.0), in_time)
+    yield from _in_order(index, np.minimum(fused, 1.0), in_time, named)
 
 
 def _by_meaning(index: Index, likeness: Floats, counting: Floats) -> Floats:
@@ -123,12 +128,13 @@ def _by_words(index: Index, query: str, role: Floats, counting: Floats) -> Float
     ) / (1 + MESSAGE + AROUND)
 
 
-def _in_order(index: Index, fused: Floats, in_time: Flags | None) -> Iterator[Hit]:
+def _in_order(index: Index, fused: Floats, in_time: Flags | None, named: Flags | None) -> Iterator[Hit]:
     found = np.flatnonzero(fused > 0)
     order = np.lexsort((-found, -np.round(fused[found], 9)))
     for one in found[order]:
+        message = int(index.of_message[one])
         there = in_time is not None and bool(in_time[one])
-        yield Hit(int(one), int(index.of_message[one]), float(fused[one]), there)
+        yield Hit(int(one), message, float(fused[one]), there, named is not None and bool(named[message]))
 
 
 def _share(scores: Floats, counting: Floats, least: float) -> Floats:

@@ -7,11 +7,12 @@ and Korean runs as pairs of characters, so that no dictionary decides what a wor
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from zlib import crc32
 
 import snowballstemmer
 
 _WORD = re.compile(r"[^\W_]+(?:[_./:#@'’+-]+[^\W_]+)*")
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 _PART = re.compile(r"[^\W\d_]+|\d+")
 _NUMBERED = re.compile("[0-9]+[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 _PARTICLES = frozenset("的了吗呢吧啊么是很也")
@@ -36,12 +37,17 @@ def terms(text: str) -> list[str]:
     return list(_terms(text))
 
 
+def hashed(term: str) -> int:
+    """A term as an index keeps it."""
+    return crc32(term.encode("utf-8", "surrogatepass"))
+
+
 def _terms(text: str) -> Iterator[str]:
     if not text.isascii():
-        for run in _CJK.findall(text):
+        for run in CJK.findall(text):
             yield from _pairs(run)
         yield from _NUMBERED.findall(text)
-        text = _CJK.sub(" ", text)
+        text = CJK.sub(" ", text)
     for word in _WORD.findall(text.lower()):
         yield from _of_word(word)
 

@@ -13,7 +13,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from domain.recall.index import Index, hashed
+from domain.recall.index import Index
+from domain.recall.terms import hashed
 
 YEARS = 10
 """How far back a day or month without a year is looked for."""

@@ -51,6 +51,23 @@ def test_a_search_explains_each_score_term_by_term(engine: Engine, tenant: str, 
         engine.memories.listing(tenant, ada, query=" ")
 
 
+def test_a_search_favours_whom_the_query_names_and_says_so(engine: Engine, tenant: str) -> None:
+    facts = [
+        event("memory.recorded", id=who, text=f"{who} lives in {city}", category="fact", importance=0.7,
+              subject=who, predicate="lives in", object=city)
+        for who, city in (("Ann", "Oslo"), ("Bob", "Bergen"), ("小明", "青岛"))
+    ]  # fmt: skip
+    engine.append(tenant, "s", [event("session.started", subject="club"), *facts])
+    drain(engine)
+    first, *rest = engine.memories.listing(tenant, "club", query="In which city of Norway does bob live?")["memories"]
+    told = first["explained"]
+    assert (first["id"], told["named"].keys()) == ("Bob", {"Bob"})
+    assert told["relevance"] == pytest.approx(sum(told["terms"].values()) + told["named"]["Bob"], abs=1e-5)
+    assert not any("named" in one["explained"] for one in rest)
+    (first, *_) = engine.memories.listing(tenant, "club", query="小明住在哪里？")["memories"]
+    assert (first["id"], first["explained"]["named"].keys()) == ("小明", {"小明"})
+
+
 def test_the_history_of_a_memory_leads_to_what_was_said(engine: Engine, tenant: str, ada: str) -> None:
     older = engine.memories.listing(tenant, ada, closed=True)["memories"][1]
     told = engine.memories.one(tenant, ada, older["id"])

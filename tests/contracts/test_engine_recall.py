@@ -93,6 +93,19 @@ def test_what_was_said_in_the_time_that_the_query_names_is_recalled_first_and_th
         assert engine.replay(tenant, prompt["id"])["identical"]
 
 
+def test_whom_the_query_names_is_recalled_first_and_the_report_says_so(engine: Engine, tenant: str) -> None:
+    started = event("session.started", locale="en", subject="club")
+    for who in ("Ann", "Bob", "Cleo"):
+        engine.append(tenant, who, [started, event("user.input", content="I keep a pet at home.", name=who)])
+    engine.append(tenant, "now", [started, said("Hello.")])
+    drain(engine)
+    prompt = compiled(engine, tenant, "now", query="What did Bob say about the pet at home?")
+    items = prompt["report"]["slots"]["recall"]["items"]
+    assert [one.get("by_named", False) for one in items] == [True, False, False]
+    assert "Bob: I keep a pet at home." in shown(prompt)
+    assert engine.replay(tenant, prompt["id"])["identical"]
+
+
 def test_an_erased_message_is_recalled_no_more(engine: Engine, tenant: str, told: str) -> None:
     assert "Bergen" in shown(compiled(engine, tenant, told))
     source = engine.events(tenant, "before")["events"][1]["event_id"]

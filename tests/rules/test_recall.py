@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.recall.index import EMPTY, Source, extended, joined
+from domain.recall.naming import marked, names
 from domain.recall.passages import passages, width
 from domain.recall.ranking import ranked
 from domain.recall.terms import terms
@@ -119,3 +120,43 @@ def test_what_the_prompt_shows_anyway_sets_no_measure_for_the_rest() -> None:
         for shown in (None, np.arange(index.messages) == 21)
     )
     assert counted[0] > plain[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("What did Caroline say about pets?", "Caroline"),
+        ("what is caroline’s job", "Caroline"),
+        ("小明说过什么？", "小明"),
+        ("Did Mary Ann Lee call?", "Mary Ann Lee"),
+        ("Ask O'Brien-Smith", "O'Brien-Smith"),
+        ("Wo wohnt José?", "José"),
+    ],
+)
+def test_a_query_names_whole_names_in_whatever_case(query: str, name: str) -> None:
+    assert marked(name) in names(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("What is a cat?", "A"),
+        ("Will it rain?", "Will"),
+        ("Caroline said so", "Carol"),
+        ("Mary called", "Mary Ann"),
+        ("小红来了", "红"),
+        ("", ""),
+    ],
+)
+def test_a_query_names_nobody_by_a_part_of_a_name_or_a_common_word(query: str, name: str) -> None:
+    assert marked(name) not in names(query)
+
+
+def test_of_two_who_say_the_same_the_one_whom_the_query_names_comes_first() -> None:
+    said = [Source(seq, "user", who, "I have a pet at home.", 0) for seq, who in enumerate(["Ann", "Bob", "Ann"], 1)]
+    hits = ranked(extended(EMPTY, said), "Which pet does Bob have at home?")
+    assert (hits[0].message, hits[0].by_named) == (1, True)
+    assert not any(hit.by_named for hit in hits[1:])
+    said = [Source(seq, "user", who, "我在家养了宠物", 0) for seq, who in enumerate(["小明", "小红"], 1)]
+    hits = ranked(extended(EMPTY, said), "小明养了什么宠物？")
+    assert [(hit.message, hit.by_named) for hit in hits] == [(0, True), (1, False)]

@@ -101,4 +101,5 @@ class Attached:
 def _sources(row: Document, chunks: Iterable[Chunk], text: str) -> Iterator[Source]:
     """The parts as the index takes them: the title and the headings that a part stands under count as its words."""
     for one in chunks:
-        yield Source(one.start, DOCUMENT, f"{row.title} {one.heading}", text[one.start : one.end], row.recorded_at)
+        part = text[one.start : one.end]
+        yield Source(one.start, DOCUMENT, row.title, part, row.recorded_at, under=one.heading)

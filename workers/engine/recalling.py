@@ -86,6 +86,7 @@ class _Place:
     number: int
     relevance: float
     in_time: bool
+    by_named: bool
 
     @property
     def message(self) -> tuple[str, int, int]:
@@ -134,7 +135,7 @@ class _Search:
             at = bisect_right(firsts, hit.message) - 1
             shelf, message = shelves[at], hit.message - firsts[at]
             number = hit.passage - parts[at] - shelf.index.first_passage(message)
-            yield _Place(shelf, int(shelf.index.seqs[message]), number, hit.relevance, hit.in_time)
+            yield _Place(shelf, int(shelf.index.seqs[message]), number, hit.relevance, hit.in_time, hit.by_named)
 
     def _shown(self, shelves: Sequence[Shelf]) -> Flags:
         """The messages that stand in the window, as far as the index can tell."""
@@ -190,6 +191,7 @@ class _Search:
             follows=f"{one.key}/{number - 1}" if number else "",
             order=(*one.order, number),
             in_time=place.in_time,
+            by_named=place.by_named,
         )
 
     def _read_ahead(self, places: "Sequence[_Place]") -> None:

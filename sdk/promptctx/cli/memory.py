@@ -87,6 +87,7 @@ def _explained(row: Mapping[str, Any]) -> Iterator[str]:
     told = row["explained"]
     yield f"{told['score']:.3f}  {_short(row['text'])}"
     parts = " + ".join(f"{term} {part:.3f}" for term, part in sorted(told["terms"].items(), key=lambda one: -one[1]))
+    parts += "".join(f" + names {who} {part:.3f}" for who, part in told.get("named", {}).items())
     weights = told["weights"]
     yield f"       {weights['relevance']:g} × relevance {told['relevance']:.3f} = {parts}"
     faded = f"importance {told['importance']:.3f} (recorded as {told['recorded_importance']:g})"
