@@ -195,9 +195,9 @@ class _Search:
         )
 
     def _read_ahead(self, places: "Sequence[_Place]") -> None:
-        """Reads the messages of these places, and their passages: one look into the store for each session, and for
+        """Reads the messages of these places, and their passages: one look into the store for all of them, and one for
         each part of a document."""
-        wanted: dict[Shelf, set[int]] = {}
+        wanted: dict[tuple[int, int, int], Shelf] = {}
         for place in places:
             if place.message in self._read:
                 continue
@@ -205,11 +205,11 @@ class _Search:
                 self._read[place.message] = self._attached.read(place.shelf, place.seq)
             else:
                 self._read[place.message] = None
-                wanted.setdefault(place.shelf, set()).add(place.seq)
-        for shelf, seqs in wanted.items():
-            for said in recall.these(self._unit, self._pins.tenant, shelf.stream, shelf.generation, seqs):
-                if said.recorded_at <= self._pins.as_of and not self._shown_anyway(shelf, said):
-                    self._read["", shelf.stream, said.seq] = Found(_message(shelf, said), passages(said.text))
+                wanted[place.shelf.stream, place.shelf.generation, place.seq] = place.shelf
+        shelves = {shelf.stream: shelf for shelf in wanted.values()}
+        for stream, said in recall.these(self._unit, self._pins.tenant, wanted.keys()):
+            if said.recorded_at <= self._pins.as_of and not self._shown_anyway(shelves[stream], said):
+                self._read["", stream, said.seq] = Found(_message(shelves[stream], said), passages(said.text))
 
     def _shown_anyway(self, shelf: Shelf, said: Spoken) -> bool:
         """Whether the message stands in the window, or after what the request is pinned to."""

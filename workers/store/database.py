@@ -73,6 +73,17 @@ def joined(dialect: DialectName, left: str, table: str, name: str, on: str, *, o
     return f"{left} {kind} JOIN {found}{' ON true' if outer else ''}"
 
 
+def given(dialect: DialectName, fields: Sequence[str]) -> str:
+    """Rows of whole numbers under the name `wanted`, from the parameter of that name: a JSON list of lists."""
+    if dialect == "sqlite":
+        columns = ", ".join(f"json_extract(value, '$[{place}]') AS \"{name}\"" for place, name in enumerate(fields))
+        return f"(SELECT {columns} FROM json_each(:wanted)) AS wanted"
+    columns = ", ".join(f'CAST(one.value->>{place} AS bigint) AS "{name}"' for place, name in enumerate(fields))
+    # Behind OFFSET 0 they are plain columns: row-level security keeps casts, which might tell what is in a row, from
+    # the indexes.
+    return f"(SELECT {columns} FROM json_array_elements(CAST(:wanted AS json)) AS one(value) OFFSET 0) AS wanted"
+
+
 class Bulk:
     """An INSERT of many rows at once, with what is to happen to rows that are there already.
 

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam
 
 from domain.canonical import parse_json
 from workers.store import sealing, subject_keys
-from workers.store.database import Prepared, Unit
+from workers.store.database import DialectName, Prepared, Unit, given, joined
 from workers.store.log import unpack_id
 from workers.store.models import WITH_EVENTS
 from workers.store.tables import checkpoints, events, messages, streams
@@ -79,34 +79,39 @@ _SAYS = sa.or_(*(events.c.kind == sa.literal_column(f"'{kind}'") for kind in ROL
 """Asked of the database: whoever counts rows must not take many that say nothing for the end of the session."""
 
 
-_LISTED = {
-    "sqlite": sa.text("SELECT value FROM json_each(:seqs)"),
-    "postgresql": sa.text("SELECT value::bigint FROM json_array_elements_text(CAST(:seqs AS json))"),
-}
-"""Many seqs as one parameter, so that the statement stays the same."""
-
-
-def _spoken(chosen: Any) -> Prepared:
-    return Prepared(
-        lambda dialect: (
-            sa.select(*_COLUMNS)
-            .select_from(WITH_EVENTS)
-            .where(
-                messages.c.tenant == bindparam("of_tenant"),
-                messages.c.stream == bindparam("of_stream"),
-                messages.c.generation == bindparam("of_generation"),
-                events.c.payload.is_not(None),
-                _SAYS,
-                chosen(dialect),
-            )
-            .order_by(messages.c.seq)
-            .limit(bindparam("most"))
+_AFTER = Prepared(
+    lambda dialect: (
+        sa.select(*_COLUMNS)
+        .select_from(WITH_EVENTS)
+        .where(
+            messages.c.tenant == bindparam("of_tenant"),
+            messages.c.stream == bindparam("of_stream"),
+            messages.c.generation == bindparam("of_generation"),
+            messages.c.seq > bindparam("after"),
+            events.c.payload.is_not(None),
+            _SAYS,
         )
+        .order_by(messages.c.seq)
+        .limit(bindparam("most"))
     )
+)
 
 
-_AFTER = _spoken(lambda dialect: messages.c.seq > bindparam("after"))
-_THESE = _spoken(lambda dialect: messages.c.seq.in_(_LISTED[dialect]))
+_PLACE = ("stream", "generation", "seq")
+
+
+def _these(dialect: DialectName) -> sa.ClauseElement:
+    held = " AND ".join(["messages.tenant = :of_tenant", *(f"messages.{name} = wanted.{name}" for name in _PLACE)])
+    logged = "events.tenant = :of_tenant AND events.stream = messages.stream AND events.seq = messages.seq"
+    found = joined(
+        dialect, joined(dialect, given(dialect, _PLACE), "messages", "messages", held), "events", "events", logged
+    )
+    kinds = ", ".join(f"'{kind}'" for kind in ROLES)
+    columns = ", ".join(("messages.stream", *map(str, _COLUMNS)))
+    return sa.text(f"SELECT {columns} FROM {found} WHERE events.payload IS NOT NULL AND events.kind IN ({kinds})")
+
+
+_THESE = Prepared(_these)
 
 
 _LOGGED = Prepared(
@@ -140,10 +145,10 @@ def after(unit: Unit, tenant: str, stream: int, generation: int, seq: int, most:
     return list(_read(unit, tenant, unit.run(_AFTER, key).fetchall()))
 
 
-def these(unit: Unit, tenant: str, stream: int, generation: int, seqs: Collection[int]) -> list[Spoken]:
-    """The messages with these seqs, but for those that are gone."""
-    key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "most": len(seqs)}
-    return list(_read(unit, tenant, unit.run(_THESE, {**key, "seqs": json.dumps(sorted(seqs))}).fetchall()))
+def these(unit: Unit, tenant: str, places: Collection[tuple[int, int, int]]) -> list[tuple[int, Spoken]]:
+    """The messages at these places, stream, generation and seq, each with its stream, but for those that are gone."""
+    found = unit.fetch(_THESE, {"of_tenant": tenant, "wanted": json.dumps(sorted(places))})
+    return [(row[0], said) for row, said in zip(found, _read(unit, tenant, [row[1:] for row in found]), strict=True)]
 
 
 def _read(unit_of_work: Unit, tenant: str, rows: Any) -> Iterator[Spoken]:
