@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.trajectory.framed import RuleSummary
 from benchmarks.trajectory.measuring import CELLS, Miss, Results, rounded
 from benchmarks.trajectory.methods import Promptctx
 
@@ -47,11 +48,11 @@ def _reached(key: str, numbers: dict[str, Any], goal: float) -> bool:
 
 
 def _first(report: dict[str, Any], name: str) -> bool:
-    """Whether no other method grounds more; its own other water marks do not count."""
+    """Whether no other method grounds more; its own other water marks and its own summary elsewhere do not count."""
     scores = {
         method: found["cells"][name]["grounding"] or 0.0
         for method, found in report["methods"].items()
-        if name in found["cells"] and "@" not in method
+        if name in found["cells"] and "@" not in method and method != RuleSummary.name
     }
     return scores[Promptctx.name] >= max(scores.values())
 
