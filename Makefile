@@ -4,13 +4,14 @@ DISPATCHER ?=
 TESTS ?=
 JOBS ?= 2
 MINUTES ?= 10
-WITH_CELERY := tests/contracts/test_matrix.py tests/contracts/test_failure_modes.py tests/acceptance/test_celery_worker.py \
+BENCHMARKS := $(wildcard tests/acceptance/test_*_benchmark.py)
+WITH_CELERY := tests/contracts/test_matrix.py tests/contracts/test_failure_modes.py tests/acceptance/test_celery_worker.py tests/acceptance/test_demo.py \
                tests/acceptance/test_compose_processes.py
 # Tests start some hundred processes: with compiled modules on disk each begins in half the time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-services test-security test-browser test-adapters test-chaos chaos check \
+.PHONY: help setup demo up test test-services test-security test-browser test-adapters test-benchmarks test-chaos chaos check \
         check-format check-lint check-mypy check-pyright check-imports check-migrations fmt lock clean
 
 help: ## list the targets
@@ -49,6 +50,9 @@ test-browser: .venv/.stamp ## the console in a real Chromium
 test-adapters: .venv-adapters/.stamp ## each adapter beside the package it adapts to, and its types
 	.venv-adapters/bin/python -m mypy --config-file tools/adapters-mypy.ini
 	.venv-adapters/bin/python -m pytest -c /dev/null --rootdir=. --confcutdir=tests/adapters -W ignore -q -ra $(or $(TESTS),tests/adapters)
+
+test-benchmarks: .venv/.stamp ## the benchmarks on a few real logs: the promises hold, the reports say what they should
+	$(PY) -m pytest -m benchmarks -n $(JOBS) --inline-snapshot=disable $(or $(TESTS),$(BENCHMARKS))
 
 test-chaos: .venv/.stamp ## kill processes and servers at every step, some minutes
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup --inline-snapshot=disable $(or $(TESTS),tests/chaos)

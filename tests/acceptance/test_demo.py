@@ -86,6 +86,7 @@ def test_people_are_told_the_same(told: Json, tmp_path: Path) -> None:
         assert part in done.stdout
 
 
+@pytest.mark.celery
 @pytest.mark.services
 def test_a_celery_worker_makes_the_same_bytes(told: Json, redis_url: str, tmp_path: Path) -> None:
     done = demo("--dispatcher", "celery", "--json", TMPDIR=str(tmp_path), PROMPTCTX_BROKER_URL=redis_url)

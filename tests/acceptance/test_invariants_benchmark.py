@@ -34,6 +34,7 @@ def invariants(*arguments: str, **environment: str) -> tuple[int, Any]:
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.benchmarks
 @pytest.mark.corpus
 @pytest.mark.slow
 def test_sampled_turns_of_every_source_keep_every_promise(corpus: Path) -> None:
@@ -49,6 +50,7 @@ def test_sampled_turns_of_every_source_keep_every_promise(corpus: Path) -> None:
     assert code == 0
 
 
+@pytest.mark.benchmarks
 @pytest.mark.corpus
 @pytest.mark.services
 @pytest.mark.slow
@@ -88,7 +90,7 @@ def test_sources_give_the_sessions_that_they_state_and_every_file_is_told_of(cor
     assert "no importer mentioned it" not in {reason for _, reason in found.skipped}
 
 
-@pytest.mark.slow
+@pytest.mark.benchmarks
 def test_each_counter_rises_when_a_prompt_is_broken_and_none_otherwise() -> None:
     code, told = invariants("--self-test")
 

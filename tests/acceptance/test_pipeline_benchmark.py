@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TINY = Scale(runs=1, appends=16, batched=400, compiles=1, trips=4, peers=False)
 
 
-@pytest.mark.slow
+@pytest.mark.benchmarks
 def test_agents_under_load_lose_nothing_and_the_report_tells_by_endpoint_and_process() -> None:
     report = load.run(Plan(sessions=3, seconds=4, think=0.2), ["sqlite"])
 
@@ -34,7 +34,7 @@ def test_agents_under_load_lose_nothing_and_the_report_tells_by_endpoint_and_pro
     assert json.loads(json.dumps(report)) == report
 
 
-@pytest.mark.slow
+@pytest.mark.benchmarks
 def test_each_path_has_its_ratio_its_goal_and_whether_that_was_reached(tmp_path: Path) -> None:
     report = pipeline.run(TINY, (1_000, 1_200), ["sqlite"], ["inline", "thread"])
 

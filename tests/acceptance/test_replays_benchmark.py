@@ -3,11 +3,14 @@
 from argparse import Namespace
 from pathlib import Path
 
+import pytest
+
 from benchmarks import replays
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tau-bench"
 
 
+@pytest.mark.benchmarks
 def test_every_prompt_of_a_log_replays_everywhere(postgres_server: str) -> None:
     report = replays.run(Namespace(corpus=EXAMPLES, sessions=1, turns=1))
     assert report["failures"] == []

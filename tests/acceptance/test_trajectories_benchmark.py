@@ -398,6 +398,7 @@ def test_peers_that_are_installed_run_in_the_same_run(tmp_path: Path) -> None:
         assert method["cells"]["25%"]["tokens_after"] > 0, method["failures"]
 
 
+@pytest.mark.benchmarks
 @pytest.mark.corpus
 def test_a_sampled_run_on_real_logs_has_every_number_and_no_broken_rule(corpus: Path) -> None:
     report, told = run(
