@@ -44,22 +44,29 @@ class SourceItem:
 
 @dataclass(frozen=True, slots=True)
 class SourceResult:
-    """What one source gave for one slot; `error` says why it gave nothing, `note` how it found what it gave."""
+    """What one source gave for one slot; `error` says why it gave nothing, `note` how it found what it gave. A model
+    may have named `queries` to look for as well, and `ordered_by` names the one that told the order."""
 
     source: str
     slot: SlotName
     items: tuple[SourceItem, ...] = ()
     error: str | None = None
     note: str | None = None
+    queries: tuple[str, ...] = ()
+    ordered_by: str | None = None
 
     def dump(self) -> dict[str, Any]:
         told = [_told(item) for item in self.items]
         found = {"source": self.source, "slot": self.slot, "items": told, "error": self.error}
-        return found | {"note": self.note} if self.note else found
+        more = {"note": self.note, "queries": list(self.queries), "ordered_by": self.ordered_by}
+        return found | {name: value for name, value in more.items() if value}
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> "SourceResult":
-        return cls(data["source"], data["slot"], tuple(map(_item, data["items"])), data["error"], data.get("note"))
+        return cls(
+            data["source"], data["slot"], tuple(map(_item, data["items"])), data["error"], data.get("note"),
+            tuple(data.get("queries", ())), data.get("ordered_by"),
+        )  # fmt: skip
 
 
 _DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(SourceItem)}

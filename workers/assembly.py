@@ -43,6 +43,7 @@ def build(settings: Settings, *, dispatcher: Dispatcher | None = None, clock: Cl
         lifetimes={**LIFETIMES, **settings.memory_lifetimes},
         dumps=Dumps(settings.dump_dir, settings.dump_sessions),
         model=model(settings),
+        recall_seconds=settings.llm_recall_timeout,
         meanings=meanings(settings),
         prompts=prompts(settings),
     )
@@ -60,7 +61,8 @@ def model(settings: Settings) -> Model | None:
 
 def prompts(settings: Settings) -> dict[str, Prompt]:
     """What a model is told to do, by what it is asked for."""
-    tasks = ("summarize", "extract") if settings.llm_extract else ("summarize",)
+    wanted = {"extract": settings.llm_extract, "rewrite": settings.llm_rewrite, "rerank": settings.llm_rerank}
+    tasks = ("summarize", *(name for name, asked in wanted.items() if asked))
     return {name: load_prompt(name, settings.llm_prompts) for name in tasks}
 
 

@@ -1,10 +1,12 @@
-"""The model port: any endpoint that speaks OpenAI's chat completions. No compile asks it, and no replay either: what it
-answered is recorded, with the model and the hash of the prompt it was asked with.
+"""The model port: any endpoint that speaks OpenAI's chat completions. No replay asks it, and no compile unless recall
+was told to: what it answered is recorded, with the model that did.
 """
 
 import json
+import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -81,6 +83,31 @@ class Endpoint:
         messages = [{"role": "system", "content": task}, {"role": "user", "content": text}]
         body = {"model": self.name, "messages": messages, "max_tokens": limit, "temperature": 0}
         return _answer(post(self._client, self._url, body, self.seconds))
+
+
+class Within:
+    """A model whose answers are waited for no longer than so many seconds, whatever it does with its own time."""
+
+    def __init__(self, model: Model, seconds: float) -> None:
+        self.name, self.seconds, self._model = model.name, min(seconds, model.seconds), model
+
+    def answer(self, task: str, text: str, limit: int) -> Answer:
+        if self.seconds <= 0:
+            raise ModelFailed("no time was left to ask")
+        wanted: Future[Answer] = Future()
+
+        def ask() -> None:
+            try:
+                wanted.set_result(self._model.answer(task, text, limit))
+            except Exception as error:
+                wanted.set_exception(error)
+
+        # Nobody waits for this thread: it ends with the model's own time.
+        threading.Thread(target=ask, name="promptctx-model", daemon=True).start()
+        try:
+            return wanted.result(self.seconds)
+        except TimeoutError:
+            raise ModelFailed(f"no answer within {self.seconds:.3g} s") from None
 
 
 def post(client: httpx2.Client, url: str, body: Mapping[str, Any], seconds: float) -> bytes:

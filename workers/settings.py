@@ -149,6 +149,12 @@ class Settings(BaseSettings):
     """Seconds that a whole answer may take."""
     llm_extract: bool = True
     """Whether it is asked what is worth remembering as well."""
+    llm_rewrite: bool = False
+    """Whether each prompt that recalls asks it to put the query in other words first."""
+    llm_rerank: bool = False
+    """Whether each prompt that recalls asks it which of the passages found answer best."""
+    llm_recall_timeout: float = Field(3.0, gt=0, le=60)
+    """Seconds that a prompt waits for these two, both together, before it goes without."""
     llm_prompts: Path | None = None
     """A folder with prompts of one's own, under the names of those in workers/prompts."""
     embeddings: str = Field("local", pattern=r"^(local|none|https?://\S+)$")

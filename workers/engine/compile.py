@@ -21,6 +21,7 @@ from workers.engine.contexts import Loaded, Pins, Reach
 from workers.engine.deps import Deps
 from workers.engine.leases import Outcome, StreamParked, keep, micro, settle, under
 from workers.engine.prompts import said, snapshot_about, snapshot_body, snapshot_id
+from workers.engine.refining import Refining
 from workers.store import Unit, jobs, snapshots, streams, work
 from workers.store.jobs import JobRow
 from workers.store.snapshots import SnapshotRow
@@ -194,7 +195,7 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
         loaded = contexts.load(deps, pins, Reach(before, deep=False))
     faults.point("compile.loaded")
     sources = deps.sources.fetch(loaded.context.query, loaded.plan.mode.slots) + recalling.fetch(
-        deps, pins, loaded, before
+        deps, pins, loaded, before, Refining(deps, pins, loaded)
     )
     try:
         loaded = loaded.with_sources(sources)

@@ -68,4 +68,6 @@ class Deps:
     lifetimes: Mapping[str, int] = field(default_factory=lambda: LIFETIMES)
     dumps: Dumps = field(default_factory=Dumps)
     model: Model | None = None
+    recall_seconds: float = 3.0
+    """How long a prompt waits for what the model says of its query and of what was found, both together."""
     prompts: Mapping[str, Prompt] = field(default_factory=dict)

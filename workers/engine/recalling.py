@@ -24,6 +24,7 @@ from workers.engine.attached import Attached, Found
 from workers.engine.contexts import Loaded, Pins
 from workers.engine.deps import Deps
 from workers.engine.reading import subject_stream
+from workers.engine.refining import Refining
 from workers.engine.shelves import Shelf
 from workers.engine.shelving import Shelving, Wanted
 from workers.llm import ModelFailed
@@ -49,25 +50,32 @@ AHEAD = 32
 """Passages that are read at once."""
 
 
-def fetch(deps: Deps, pins: Pins, loaded: Loaded, parent: Layout | None) -> tuple[SourceResult, ...]:
+def fetch(
+    deps: Deps, pins: Pins, loaded: Loaded, parent: Layout | None, refining: Refining | None = None
+) -> tuple[SourceResult, ...]:
     """What the log has for the slot `recall`; nothing where the mode has no such slot or nothing is asked. The window
-    goes on from its `parent`: what may stand in it is not recalled."""
+    goes on from its `parent`: what may stand in it is not recalled. Without `refining` no model is asked."""
     spec = next((spec for spec in loaded.plan.mode.slots if spec.slot == "recall"), None)
     if spec is None or not loaded.context.query.strip():
         return ()
     window = earliest(loaded.context.history, parent.cut if parent else 0, loaded.plan.limit)
     if not window and not _shared(pins) and not loaded.context.session.tables["documents"]:
         return ()  # all there is stands in the prompt
+    queries = refining.queries() if refining else ()
     with deps.database.read(pins.tenant) as unit:
         own = streams.get(unit, pins.tenant, pins.heads["session"]["stream"])
         if own is None:
             return ()
         attached = Attached(deps, unit, pins, loaded, own)
-        search = _Search(deps, unit, pins, loaded, window, own, attached)
-        items = tuple(search.items(spec))
-    note = "; ".join(search.notes) or None
-    found = [SourceResult(NAME, "recall", items, note=note)] if items or note else []
-    return (*found, SourceResult(NAME, "recall", note=attached.left_out)) if attached.left_out else tuple(found)
+        search = _Search(deps, unit, pins, loaded, window, own, attached, queries)
+        items, enough = search.items(spec, refining.candidates if refining else 0)
+    ordered = refining.ordered(items) if refining else None
+    items = (items if ordered is None else search.left(ordered))[:enough]
+    note = "; ".join([*search.notes, *(refining.notes if refining else ())]) or None
+    by = refining.model if refining and ordered else None
+    found = SourceResult(NAME, "recall", tuple(items), note=note, queries=queries, ordered_by=by)
+    shown = (found,) if items or note or queries else ()
+    return (*shown, SourceResult(NAME, "recall", note=attached.left_out)) if attached.left_out else shown
 
 
 def _shared(pins: Pins) -> bool:
@@ -97,8 +105,11 @@ class _Search:
     """One query over the sessions that the caller may see, inside one read unit."""
 
     def __init__(
-        self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, window: int, own: StreamRow, attached: Attached
-    ) -> None:
+        self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, window: int, own: StreamRow, attached: Attached,
+        queries: Sequence[str],
+    ) -> None:  # fmt: skip
+        self._query = "\n".join((loaded.context.query, *queries))
+        self._at: dict[str, tuple[int, int, int]] = {}
         self._deps, self._unit, self._pins, self._loaded = deps, unit, pins, loaded
         self._window, self._own, self._attached = window, own, attached
         self.notes: list[str] = []
@@ -106,19 +117,34 @@ class _Search:
         self._older = {unit.seq for unit in loaded.context.history.older}
         self._read: dict[tuple[str, int, int], Found | None] = {}
 
-    def items(self, spec: SlotSpec) -> Iterator[SourceItem]:
+    def items(self, spec: SlotSpec, least: int) -> tuple[list[SourceItem], int]:
+        """What answers the query, best first: as much as the slot may show, or `least` for a model to choose from; and
+        how many the slot may show."""
         room = max(spec.token_budget, self._loaded.plan.mode.global_slot_budget)
-        taken, missed, places = 0, 0, self._places()
+        found: list[SourceItem] = []
+        missed, enough = 0, None
+        for item in self._found():
+            if enough is None and (room <= 0 or missed >= MISSES or (spec.top_k and len(found) >= spec.top_k + LEAST)):
+                enough = len(found)
+            if enough is not None and len(found) >= least:
+                break
+            found.append(item)
+            room -= width(item.text) // WIDTHS_PER_TOKEN + LEAD
+            missed += (item.score or 0.0) < spec.min_score
+        return found, len(found) if enough is None else enough
+
+    def left(self, items: Sequence[SourceItem]) -> list[SourceItem]:
+        """The items without those of messages that were erased while a model thought about them."""
+        places = {one.events[0]: self._at[one.events[0]] for one in items if one.events[0] in self._at}
+        with self._deps.database.read(self._pins.tenant) as unit:
+            there = {said.event_id for _, said in recall.these(unit, self._pins.tenant, set(places.values()))}
+        return [one for one in items if one.events[0] not in places or one.events[0] in there]
+
+    def _found(self) -> Iterator[SourceItem]:
+        places = self._places()
         while ahead := list(islice(places, AHEAD)):
             self._read_ahead(ahead)
-            for place in ahead:
-                if room <= 0 or missed >= MISSES or (spec.top_k and taken >= spec.top_k + LEAST):
-                    return
-                item = self._item(place)
-                if item is not None:
-                    taken, room = taken + 1, room - width(item.text) // WIDTHS_PER_TOKEN - LEAD
-                    missed += (item.score or 0.0) < spec.min_score
-                    yield item
+            yield from (item for place in ahead if (item := self._item(place)) is not None)
 
     def _places(self) -> "Iterator[_Place]":
         """Where what answers the query stands, best first."""
@@ -129,7 +155,7 @@ class _Search:
         index = self._deps.shelves.joined(self._pins.tenant, shelves)
         firsts = list(accumulate((shelf.index.messages for shelf in shelves), initial=0))
         parts = list(accumulate((len(shelf.index.of_message) for shelf in shelves), initial=0))
-        query = self._loaded.context.query
+        query = self._query
         in_time = asked_about(index, query, self._pins.as_of, self._shift()) if index.messages else None
         for hit in best_first(index, query, self._likeness(shelves), in_time, self._shown(shelves)):
             at = bisect_right(firsts, hit.message) - 1
@@ -168,7 +194,7 @@ class _Search:
         """How alike each passage is to the query in meaning; None where nothing can tell."""
         meanings, vector = self._deps.meanings, None
         try:
-            vector = meanings.query(self._loaded.context.query) if meanings else None
+            vector = meanings.query(self._query) if meanings else None
         except ModelFailed as failed:
             self.notes.append(f"by words alone: {failed.reason}")
         if meanings is None or vector is None or not shelves:
@@ -209,6 +235,7 @@ class _Search:
         shelves = {shelf.stream: shelf for shelf in wanted.values()}
         for stream, said in recall.these(self._unit, self._pins.tenant, wanted.keys()):
             if said.recorded_at <= self._pins.as_of and not self._shown_anyway(shelves[stream], said):
+                self._at[said.event_id] = stream, shelves[stream].generation, said.seq
                 self._read["", stream, said.seq] = Found(_message(shelves[stream], said), passages(said.text))
 
     def _shown_anyway(self, shelf: Shelf, said: Spoken) -> bool:
