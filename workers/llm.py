@@ -23,12 +23,14 @@ PROMPTS = Path(__file__).with_name("prompts")
 
 
 class ModelFailed(Exception):
-    """No answer that can be used. `reason` is a few words without anything that was said; `usage` what it cost."""
+    """No answer that can be used. `reason` is a few words without anything that was said; `usage` what it cost; `away`
+    tells that nothing came back in time."""
 
-    def __init__(self, reason: str, usage: "Usage | None" = None) -> None:
+    def __init__(self, reason: str, usage: "Usage | None" = None, *, away: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.usage = usage
+        self.away = away
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,21 @@ class Within:
         try:
             return wanted.result(self.seconds)
         except TimeoutError:
-            raise ModelFailed(f"no answer within {self.seconds:.3g} s") from None
+            raise ModelFailed(f"no answer within {self.seconds:.3g} s", away=True) from None
+
+
+class Rest:
+    """Leaves a model alone for a while after nothing came back, so that not every prompt waits in vain."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        self._seconds, self._until = seconds, 0.0
+
+    @property
+    def is_on(self) -> bool:
+        return time.monotonic() < self._until
+
+    def begin(self) -> None:
+        self._until = time.monotonic() + self._seconds
 
 
 def post(client: httpx2.Client, url: str, body: Mapping[str, Any], seconds: float) -> bytes:
@@ -119,9 +135,9 @@ def post(client: httpx2.Client, url: str, body: Mapping[str, Any], seconds: floa
                 raise ModelFailed(f"status {response.status_code}")
             return _read(response, until, seconds)
     except httpx2.TimeoutException:
-        raise ModelFailed(f"no answer within {seconds:g} s") from None
+        raise ModelFailed(f"no answer within {seconds:g} s", away=True) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise ModelFailed(f"not reached: {type(error).__name__}") from None
+        raise ModelFailed(f"not reached: {type(error).__name__}", away=True) from None
 
 
 def _read(response: httpx2.Response, until: float, seconds: float) -> bytes:
@@ -132,7 +148,7 @@ def _read(response: httpx2.Response, until: float, seconds: float) -> bytes:
         if len(found) > MOST_BYTES:
             raise ModelFailed("the answer is too long")
         if time.monotonic() > until:
-            raise ModelFailed(f"no answer within {seconds:g} s")
+            raise ModelFailed(f"no answer within {seconds:g} s", away=True)
     return bytes(found)
 
 

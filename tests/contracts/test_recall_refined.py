@@ -11,7 +11,7 @@ from store_histories import compiled, drain, event, said
 from workers.assembly import prompts
 from workers.engine import Deps, Engine
 from workers.engine.shelves import Shelves
-from workers.llm import Endpoint, load_prompt
+from workers.llm import Endpoint, Rest, load_prompt
 from workers.settings import Settings
 from workers.store import Database
 
@@ -114,7 +114,7 @@ def test_passages_stand_in_the_order_of_the_model_and_keep_the_scores_of_their_p
     assert sorted(order(after)) == sorted(order(before))
     scores = [[one["score"] for one in result(prompt)["items"]] for prompt in (before, after)]
     assert scores[0] == scores[1]
-    assert result(after)["ordered_by"] == "scripted"
+    assert result(after)["ordered_by"] == f"scripted {load_prompt('rerank', None).hash[:16]}"
     assert not after["report"]["warnings"]
 
 
@@ -206,15 +206,21 @@ def test_other_words_of_no_use_leave_the_query_as_it_was(
     assert any("without other words for the query" in one for one in prompt["report"]["warnings"])
 
 
-def test_a_prompt_waits_for_both_together_no_longer_than_it_was_told_to(
-    asking: Engine, tenant: str, script: Script
+def test_a_prompt_waits_no_longer_than_it_was_told_to_and_those_after_it_leave_the_model_alone_for_a_while(
+    asking: Engine, tenant: str, script: Script, served: ModelServer
 ) -> None:
     script.rewrite = script.rerank = Said(hangs=True)
     asking.deps.recall_seconds = 0.1
     prompt = asked(asking, tenant)
     assert order(prompt)
-    failed = asking.stats(tenant, "now")["model_calls"]["failed"]
-    assert failed == {"no answer within 0.1 s": 1, "no time was left to ask": 1}
+    assert order(asked(asking, tenant))
+    calls = asking.stats(tenant, "now")["model_calls"]
+    assert (calls["calls"], calls["failed"]) == (1, {"no answer within 0.1 s": 1})
+    (warning,) = prompt["report"]["warnings"]
+    assert "without other words for the query: no answer within 0.1 s" in warning
+    assert "without an order by the model: the model did not answer a moment ago" in warning
+    script.rewrite, script.rerank, asking.deps.rest = {"queries": ["Ruth"]}, {"order": [1]}, Rest()
+    assert not asked(asking, tenant)["report"]["warnings"]
 
 
 def test_what_it_cost_is_counted_with_the_session(asking: Engine, tenant: str) -> None:

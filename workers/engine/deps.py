@@ -12,7 +12,7 @@ from workers.engine.meanings import Meanings
 from workers.engine.shelves import Shelves
 from workers.engine.signals import Signals
 from workers.engine.states import FoldCache, StateCache
-from workers.llm import Model, Prompt
+from workers.llm import Model, Prompt, Rest
 from workers.sources import SourceRegistry
 from workers.store import Database
 from workers.store.work import LEASE
@@ -68,6 +68,7 @@ class Deps:
     lifetimes: Mapping[str, int] = field(default_factory=lambda: LIFETIMES)
     dumps: Dumps = field(default_factory=Dumps)
     model: Model | None = None
+    rest: Rest = field(default_factory=Rest)
     recall_seconds: float = 3.0
     """How long a prompt waits for what the model says of its query and of what was found, both together."""
     prompts: Mapping[str, Prompt] = field(default_factory=dict)

@@ -41,7 +41,9 @@ class Refining:
 
     @property
     def model(self) -> str:
-        return self._deps.model.name if self._deps.model else ""
+        """Who told the order: its name, and the prompt it was asked with."""
+        prompt = self._prompt(RERANK)
+        return f"{self._deps.model.name} {prompt.hash[:16]}" if self._deps.model and prompt else ""
 
     def queries(self) -> tuple[str, ...]:
         """What to look for besides the query."""
@@ -70,6 +72,9 @@ class Refining:
         prompt, model = self._prompt(task), self._deps.model
         if prompt is None or model is None:
             return None
+        if self._deps.rest.is_on:
+            self.notes.append(f"without {what}: the model did not answer a moment ago")
+            return None
 
         def heard(answer: str) -> Read:
             try:
@@ -82,6 +87,8 @@ class Refining:
             stream = self._stream()
             return models.ask(self._deps, hurried, self._pins.tenant, stream, task, prompt.text, text, LIMIT, heard)
         except ModelFailed as failed:
+            if failed.away:
+                self._deps.rest.begin()
             self.notes.append(f"without {what}: {failed.reason}")
             return None
         finally:
