@@ -107,7 +107,7 @@ def begin(history: History, protected: Protected, parent: Layout | None, lending
         newest=history.recent[-1] if history.recent else None,
         lending=lending,
         protected=protected,
-        extractor=Extractor(lines, whole, protected.units, maker.reading, maker.written),
+        extractor=Extractor(lines, whole, protected.units, maker.reading, maker.written, maker.mask),
         maker=maker,
         removed=frozenset(removed - fresh - protected.seqs),
     )

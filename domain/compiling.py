@@ -16,7 +16,7 @@ from domain.candidates import must_cut
 from domain.context import Context
 from domain.counting import Counter
 from domain.extracts import Reading
-from domain.freezing import freeze, thawed
+from domain.freezing import Frozen, freeze, thawed
 from domain.laying import SEAMS, Desk, Laid, Plan, arranged, everything, floor_of, laid_out
 from domain.masking import masked_instruction, masked_tool, masker
 from domain.modes import BUILTIN_MODES, ModeSpec, resolve_mode
@@ -64,18 +64,9 @@ def compile_prompt(
     spare = plan.limit - sum(floor.values()) + 2 * SEAMS
     if parent and not context.history.deep and must_cut(context.history, parent, spare):
         raise Shallow
-    laid = everything(desk, floor, frozen, parent) or laid_out(desk, floor, frozen)
     maker = _maker(desk, parent)
-    rounds: list[Round] = []
-    trimmed = _trim(desk, laid, parent, maker, rounds, LADDER)
-    if trimmed is None:
-        # Before an overflow memory gives way first, then what stands for the history.
-        laid = laid_out(desk, floor, frozen, memory=False)
-        trimmed = _trim(desk, laid, parent, maker, rounds, EMERGENCY)
-    if trimmed is None:
-        raise overflow({"fixed": plan.limit - laid[3] + 1}, plan.budget, count)
+    (protected, fills, _, _), trimmed = _fitted(desk, floor, frozen, parent, maker)
 
-    protected, fills, _, _ = laid
     built = trimmed.built
     shown = (item for fill in fills for item in fill.shown)
     layout = replace(
@@ -133,9 +124,23 @@ def _maker(desk: Desk, parent: Layout | None) -> Maker:
     mask = masker(desk.context.session)
     done = [one for one in (parent.made if parent else ()) if one.text is not None]
     strategies = Strategies(desk.context.strategies, recorded((*done, *desk.context.made), mask))
-    rows = desk.context.session.tables["summaries"].values()
-    written = tuple(replace(row, text=mask(row.text)) for row in rows)
+    written = tuple(desk.context.session.tables["summaries"].values())
     return Maker(plan.mode.policy, strategies, reading, desk.count, plan.words, mask, written)
+
+
+def _fitted(
+    desk: Desk, floor: Mapping[str, int], frozen: Frozen | None, parent: Layout | None, maker: Maker
+) -> tuple[Laid, Trimmed[Built]]:
+    """The sections, and the history cut to what they leave. Before an overflow memory gives way first, then what stands
+    for the history. Raises ContextOverflow."""
+    rounds: list[Round] = []
+    laid = everything(desk, floor, frozen, parent) or laid_out(desk, floor, frozen)
+    if trimmed := _trim(desk, laid, parent, maker, rounds, LADDER):
+        return laid, trimmed
+    laid = laid_out(desk, floor, frozen, memory=False)
+    if trimmed := _trim(desk, laid, parent, maker, rounds, EMERGENCY):
+        return laid, trimmed
+    raise overflow({"fixed": desk.plan.limit - laid[3] + 1}, desk.plan.budget, desk.count)
 
 
 def _trim(

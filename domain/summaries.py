@@ -128,11 +128,11 @@ class Extractor:
 
     def __init__(
         self, carried: Sequence[SummaryLine], units: Sequence[Unit], kept: Iterable[Unit], reading: Reading,
-        written: Sequence[StoredSummary] = (),
+        written: Sequence[StoredSummary] = (), mask: Callable[[str], str] = str,
     ) -> None:  # fmt: skip
         listed = {unit.seq for unit in units}
         self._carried = [_carried(line) for line in carried if line.unit not in listed]
-        self._written = written
+        self._written, self._mask = written, mask
         self.reading = reading
         self._whole = {unit.seq: unit for unit in units}
         self._read: dict[int, Source] = {}
@@ -146,7 +146,7 @@ class Extractor:
         if room <= 0:
             return ()
         sources, told = self._sources(gone), self._told(window)
-        standing = stand_ins(self._written, sources, room, count)
+        standing = stand_ins(self._written, sources, room, count, self._mask)
         covered = {unit: one for one in standing for unit in one.units}
         room -= sum(one.tokens for one in standing)
         told.update(value for one in standing for value in identifiers(one.text))

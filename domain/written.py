@@ -37,10 +37,14 @@ class StandIn:
 
 
 def stand_ins(
-    written: Sequence[StoredSummary], gone: Iterable[Gone], room: int, count: Callable[[str], int]
+    written: Sequence[StoredSummary],
+    gone: Iterable[Gone],
+    room: int,
+    count: Callable[[str], int],
+    mask: Callable[[str], str] = str,
 ) -> list[StandIn]:
-    """The texts that stand in the prompt, the newest first as long as they fit: each shorter than what it stands for,
-    none for a unit that is shown, and no unit in two of them."""
+    """The texts that stand in the prompt, masked, the newest first as long as they fit: each shorter than what it
+    stands for, none for a unit that is shown, and no unit in two of them."""
     if not written:
         return []
     # A line that stood for several units names the events of all; each unit is known by its own.
@@ -59,7 +63,7 @@ def stand_ins(
         said = {row.event_id, *row.derived_from}
         if not all(said.issuperset(by_unit[unit].events) for unit in standing):
             continue  # part of a unit is none
-        text = inline(row.text)
+        text = inline(mask(row.text))
         tokens = count(f"- {text}\n")
         if text and tokens <= left and tokens < sum(by_unit[unit].given for unit in standing):
             left -= tokens
