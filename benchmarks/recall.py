@@ -77,6 +77,7 @@ def measure(
     column: str,
     progress: bool,
     embedder: Embedder | None,
+    hops: int | None = None,
 ) -> Json:
     tallies: dict[str, dict[int, Tally]] = defaultdict(lambda: defaultdict(Tally))
     times: list[float] = []
@@ -85,7 +86,7 @@ def measure(
     for conversation in conversations:
         questions, messages = questions + len(conversation.questions), messages + len(conversation.turns)
         with tempfile.TemporaryDirectory() as folder:
-            ours = Promptctx(conversation, Path(folder), embedder)
+            ours = Promptctx(conversation, Path(folder), embedder, hops)
             methods: dict[str, Method] = {"promptctx": ours}
             methods |= {name: Ordered(conversation, _count, rank) for name, rank in BASELINES.items()}
             texts = {turn.id: turn.text for turn in conversation.turns}
@@ -132,6 +133,7 @@ def main() -> None:
     parser.add_argument("--path", required=True, type=Path, help="a file or folder of the data set")
     parser.add_argument("--budgets", default="1000,2000,4000,8000", help="tokens, with commas")
     parser.add_argument("--embeddings", choices=["local", "none"], default="local" if is_installed() else "none")
+    parser.add_argument("--hops", type=int, help="over how many facts recall goes; as the mode says if not given")
     parser.add_argument("--json", action="store_true", help="print JSON alone")
     given = parser.parse_args()
     if not given.path.exists():
@@ -139,7 +141,7 @@ def main() -> None:
     budgets = [int(one) for one in given.budgets.split(",")]
     column = "passage" if given.dataset == "beam" else "all"
     embedder = Local() if given.embeddings == "local" else None
-    found = measure(DATASETS[given.dataset](given.path), budgets, column, not given.json, embedder)
+    found = measure(DATASETS[given.dataset](given.path), budgets, column, not given.json, embedder, given.hops)
     if given.json:
         print(json.dumps(found, ensure_ascii=False))
         return

@@ -63,7 +63,8 @@ slots = [
 
 
 class SlotSpec(Value):
-    """One slot of a mode. `top_k` 0 = no cut, `max_age_hours` 0 = none, `token_budget` in tokens."""
+    """One slot of a mode. `top_k` 0 = no cut, `max_age_hours` 0 = none, `token_budget` in tokens. `hops` is over how
+    many facts recall goes from what the query names, 0 = none."""
 
     slot: SlotName
     token_budget: FromZero
@@ -72,6 +73,7 @@ class SlotSpec(Value):
     max_age_hours: Annotated[float, Field(ge=0)] = 0.0
     categories: tuple[str, ...] = ()
     require_tags: tuple[str, ...] = ()
+    hops: Annotated[int, Field(ge=0, le=3)] = 2
     required: bool = False
     place: Place | None = None
 

@@ -198,6 +198,8 @@ def _items(fill: SlotFill) -> Iterable[Entry]:
             found["in_time"] = True
         if one.item.by_named:
             found["by_named"] = True
+        if one.item.through:
+            found["through"] = list(one.item.through)
         if one.cut:
             found["cut"] = True
         yield found

@@ -28,6 +28,7 @@ class SlotOverride(Value):
     max_age_hours: Annotated[float, Field(ge=0)] | None = None
     categories: tuple[str, ...] | None = None
     require_tags: tuple[str, ...] | None = None
+    hops: Annotated[int, Field(ge=0, le=3)] | None = None
 
 
 class Overrides(Value):

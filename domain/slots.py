@@ -50,6 +50,7 @@ class SlotItem:
     follows: str = ""
     in_time: bool = False
     by_named: bool = False
+    through: tuple[str, ...] = ()
     reference: str = ""
 
 
@@ -281,7 +282,7 @@ def _spoken(item: SourceItem, value: float, facts: Facts) -> SlotItem:
     return SlotItem(
         "recall", item.key, inline(item.text), (1, day, *item.order), item.events, item.at, value, item.category,
         item.tags, heading=day, lead=f"{who}{words.colon}" if who else "", follows=item.follows,
-        in_time=item.in_time, by_named=item.by_named,
+        in_time=item.in_time, by_named=item.by_named, through=item.through,
     )  # fmt: skip
 
 
@@ -293,7 +294,8 @@ def _attached(item: SourceItem, value: float, words: Wording) -> SlotItem:
     lead = words.document.format(id=inline(item.reference), start=start, end=end, title=title).strip()
     return SlotItem(
         "recall", item.key, inline(item.text), (1, "", *item.order), item.events, item.at, value, item.category,
-        item.tags, lead=f"{lead}{words.colon}", follows=item.follows, in_time=item.in_time, by_named=item.by_named,
+        item.tags, lead=f"{lead}{words.colon}", follows=item.follows, in_time=item.in_time,
+        by_named=item.by_named, through=item.through,
         reference=item.reference,
     )  # fmt: skip
 

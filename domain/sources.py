@@ -20,6 +20,8 @@ class SourceItem:
     tells that it is of a time that the query names, `by_named` that whoever said it is named there, which its score
     counts for it.
 
+    `through` tells over which facts it was found from what the query names, by the events that told them.
+
     A passage of a document names the `reference` that expands it, its `title`, and the `part` it stands in, from which
     character to before which.
     """
@@ -37,6 +39,7 @@ class SourceItem:
     order: tuple[int, ...] = ()
     in_time: bool = False
     by_named: bool = False
+    through: tuple[str, ...] = ()
     reference: str = ""
     title: str = ""
     part: tuple[int, ...] = ()

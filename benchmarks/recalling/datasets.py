@@ -31,13 +31,24 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """What is remembered beside the turns, and the turn that told it."""
+
+    subject: str
+    predicate: str
+    object: str
+    told_in: str
+
+
+@dataclass(frozen=True, slots=True)
 class Conversation:
-    """Sessions of turns in order, and what is asked about all of them."""
+    """Sessions of turns in order, what is remembered of them, and what is asked about all of them."""
 
     name: str
     sessions: tuple[tuple[Turn, ...], ...]
     questions: tuple[Question, ...]
     locale: str = "en"
+    facts: tuple[Fact, ...] = ()
 
     @property
     def turns(self) -> list[Turn]:
@@ -92,7 +103,7 @@ _LOCOMO_TIME = "%I:%M %p on %d %B, %Y"
 
 
 def locomo(path: Path) -> Iterator[Conversation]:
-    """A JSON file with a list of conversations of two speakers, or a folder of such files."""
+    """A JSON file with a list of conversations of two speakers, or a folder of such files. Ours may have `facts`."""
     for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
         for place, one in enumerate(json.loads(file.read_text(encoding="utf-8"))):
             told = one["conversation"]
@@ -106,7 +117,10 @@ def locomo(path: Path) -> Iterator[Conversation]:
                 for row in one["qa"]
             )
             turns = {turn.id: turn for turn in chain.from_iterable(sessions)}
-            yield Conversation(str(one.get("sample_id", place)), sessions, _questions(asked, turns))
+            facts = (
+                Fact(row["subject"], row["predicate"], row["object"], row["evidence"]) for row in one.get("facts", ())
+            )
+            yield Conversation(str(one.get("sample_id", place)), sessions, _questions(asked, turns), facts=tuple(facts))
 
 
 def _locomo_turn(one: Json, when: str | None) -> Turn:

@@ -1,6 +1,7 @@
 """What is measured: promptctx as its users run it, and the usual ways to pick messages for a question."""
 
 import math
+import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from benchmarks.driving import TENANT
-from benchmarks.recalling.datasets import Conversation, Turn
+from benchmarks.recalling.datasets import Conversation, Fact, Turn
 from domain.recall.terms import terms
 from workers.embeddings import Embedder
 from workers.engine import Deps, Engine
@@ -36,7 +37,10 @@ class Promptctx:
 
     name = "promptctx"
 
-    def __init__(self, conversation: Conversation, folder: Path, embedder: Embedder | None) -> None:
+    def __init__(
+        self, conversation: Conversation, folder: Path, embedder: Embedder | None, hops: int | None = None
+    ) -> None:
+        self._hops: dict[str, int] = {} if hops is None else {"hops": hops}
         url = f"sqlite:///{folder}/recall.db"
         migrate.upgrade(url)
         self._meanings = Meanings(embedder) if embedder else None
@@ -48,7 +52,7 @@ class Promptctx:
             self.engine.index(TENANT, f"past-{number}")
         self.engine.append(
             TENANT, "ask",
-            [self._started, {"kind": "user.input", "payload": {"content": ASKING}}],
+            [self._started, *map(_memory, conversation.facts), {"kind": "user.input", "payload": {"content": ASKING}}],
         )  # fmt: skip
         while self.engine.sweep():
             pass
@@ -66,13 +70,10 @@ class Promptctx:
         return "\n".join(text for message in messages for text in _texts(message["content"]) if text != ASKING)
 
     def _ask(self, question: str, budget: int) -> Any:
-        request = {
-            "mode": "rag", "query": question, "budget": budget + 20_000,
-            "overrides": {
-                "global_slot_budget": budget, "lending": False,
-                "slots": {"recall": {"token_budget": budget - FRAME - budget // SLACK, "top_k": 0, "min_score": 0.0}},
-            },
-        }  # fmt: skip
+        room = budget - FRAME - budget // SLACK
+        recall = {"token_budget": room, "top_k": 0, "min_score": 0.0, **self._hops}
+        overrides = {"global_slot_budget": budget, "lending": False, "slots": {"recall": recall}}
+        request = {"mode": "rag", "query": question, "budget": budget + 20_000, "overrides": overrides}
         begun = perf_counter()
         job = self.engine.request_prompt(TENANT, "ask", request)
         if job["status"] in ("queued", "running"):
@@ -92,7 +93,23 @@ def _event(turn: Turn) -> dict[str, object]:
     if turn.speaker:
         payload["name"] = turn.speaker
     kind = "user.input" if turn.role == "user" else "assistant.output"
-    return {"kind": kind, "payload": payload, **({"occurred_at": turn.at} if turn.at else {})}
+    return {
+        "event_id": _event_id(turn.id),
+        "kind": kind,
+        "payload": payload,
+        **({"occurred_at": turn.at} if turn.at else {}),
+    }
+
+
+def _event_id(turn: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, turn))
+
+
+def _memory(fact: Fact) -> dict[str, object]:
+    told = {"subject": fact.subject, "predicate": fact.predicate, "object": fact.object}
+    text, name = " ".join(told.values()), f"{fact.subject}/{fact.predicate}/{fact.object}"
+    more = {"id": name, "text": text, "category": "fact", "derived_from": [_event_id(fact.told_in)]}
+    return {"kind": "memory.recorded", "payload": {**told, **more}}
 
 
 class Ordered:

@@ -33,7 +33,7 @@ class Found:
     favour: float = 0.0
 
     def explained(self) -> dict[str, object]:
-        told = {
+        told: dict[str, object] = {
             "score": self.score,
             "relevance": round(self.relevance, 6),
             "importance": round(self.importance, 6),

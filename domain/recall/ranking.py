@@ -50,6 +50,15 @@ WEAK = 0.35
 
 
 @dataclass(frozen=True, slots=True)
+class Led:
+    """What facts lead to from what a query names: terms with their weights, and for each message how much of a source
+    of such a fact it is, 0..1."""
+
+    terms: Mapping[str, float]
+    messages: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A passage by its place in the index. `relevance` is 0..1: 1 is first in every signal. `in_time` tells that it is
     of a time that the query names, `by_named` that whoever said it is named there."""
@@ -61,8 +70,8 @@ class Hit:
     by_named: bool = False
 
 
-def query_terms(query: str) -> dict[str, float]:
-    return dict.fromkeys(terms(query), 1.0)
+def query_terms(query: str, led: Led | None = None) -> dict[str, float]:
+    return {**(led.terms if led else {}), **dict.fromkeys(terms(query), 1.0)}
 
 
 def ranked(
@@ -73,17 +82,19 @@ def ranked(
 
 
 def best_first(
-    index: Index, query: str, likeness: Floats | None = None, in_time: Flags | None = None, shown: Flags | None = None
-) -> Iterator[Hit]:
+    index: Index, query: str, likeness: Floats | None = None, in_time: Flags | None = None, shown: Flags | None = None,
+    led: Led | None = None,
+) -> Iterator[Hit]:  # fmt: skip
     """All passages with any relevance, best first; equals in the order of the log, newest first. `likeness` tells for
     each passage how alike it is to the query in meaning, from 0 where nobody knows to 1 where it surely is;
     `in_time` whether it is of a time that the query names. `shown` tells which messages the prompt shows anyway: the
-    question is often one of them, and beside a perfect match that nobody looks for all others would seem poor."""
+    question is often one of them, and beside a perfect match that nobody looks for all others would seem poor. `led` is
+    what facts lead to."""
     if not index.messages:
         return
     role = np.where(index.said_by_user, 1.0, OTHERS)
     counting = np.ones(index.messages) if shown is None else (~shown).astype(np.float64)
-    fused = _by_words(index, query, role, counting)
+    fused = _by_words(index, query_terms(query, led), role, counting)
     if likeness is not None:
         # A query that shares no word with anything is one that words have nothing to say of.
         weight = 1.0 if fused @ counting[index.of_message] else 0.0
@@ -94,7 +105,10 @@ def best_first(
     if in_time is not None:
         fused = (fused + TIME * in_time) / (1 + TIME)
     fused *= role[index.of_message] * ((np.maximum(index.widths, SHORT) + SHORT) / (2 * SHORT)) ** -BRIEF
-    yield from _in_order(index, np.minimum(fused, 1.0), in_time, named)
+    fused = np.minimum(fused, 1.0)
+    if led is not None:
+        fused += led.messages[index.of_message] * (1.0 - fused)
+    yield from _in_order(index, fused, in_time, named)
 
 
 def _by_meaning(index: Index, likeness: Floats, counting: Floats) -> Floats:
@@ -109,10 +123,10 @@ def _by_meaning(index: Index, likeness: Floats, counting: Floats) -> Floats:
     return (shares + LIKE_AROUND * beside[index.of_message] / 2) / (1 + LIKE_AROUND)
 
 
-def _by_words(index: Index, query: str, role: Floats, counting: Floats) -> Floats:
+def _by_words(index: Index, query: Mapping[str, float], role: Floats, counting: Floats) -> Floats:
     """Relevance by the words of passages, of their messages and of what was said around these; 0..1."""
     telling = role * counting
-    wanted = {hashed(term): weight for term, weight in query_terms(query).items()}
+    wanted = {hashed(term): weight for term, weight in query.items()}
     scan = _Scan(index)
     by_message, ideal = scan.messages(wanted)
     if not by_message.any():

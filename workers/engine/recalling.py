@@ -23,6 +23,7 @@ from domain.wording import ahead_of_utc
 from workers.engine.attached import Attached, Found
 from workers.engine.contexts import Loaded, Pins
 from workers.engine.deps import Deps
+from workers.engine.leading import Leading
 from workers.engine.reading import subject_stream
 from workers.engine.refining import Refining
 from workers.engine.shelves import Shelf
@@ -67,7 +68,7 @@ def fetch(
         if own is None:
             return ()
         attached = Attached(deps, unit, pins, loaded, own)
-        search = _Search(deps, unit, pins, loaded, window, own, attached, queries)
+        search = _Search(deps, unit, pins, loaded, window, own, attached, queries, spec.hops)
         items, enough = search.items(spec, refining.candidates if refining else 0)
     ordered = refining.ordered(items) if refining else None
     items = (items if ordered is None else search.left(ordered))[:enough]
@@ -106,9 +107,10 @@ class _Search:
 
     def __init__(
         self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, window: int, own: StreamRow, attached: Attached,
-        queries: Sequence[str],
+        queries: Sequence[str], hops: int,
     ) -> None:  # fmt: skip
         self._query = "\n".join((loaded.context.query, *queries))
+        self._leading = Leading(loaded, self._query, hops)
         self._at: dict[str, tuple[int, int, int]] = {}
         self._deps, self._unit, self._pins, self._loaded = deps, unit, pins, loaded
         self._window, self._own, self._attached = window, own, attached
@@ -157,7 +159,8 @@ class _Search:
         parts = list(accumulate((len(shelf.index.of_message) for shelf in shelves), initial=0))
         query = self._query
         in_time = asked_about(index, query, self._pins.as_of, self._shift()) if index.messages else None
-        for hit in best_first(index, query, self._likeness(shelves), in_time, self._shown(shelves)):
+        led = self._leading.led(self._unit, self._pins.tenant, shelves)
+        for hit in best_first(index, query, self._likeness(shelves), in_time, self._shown(shelves), led):
             at = bisect_right(firsts, hit.message) - 1
             shelf, message = shelves[at], hit.message - firsts[at]
             number = hit.passage - parts[at] - shelf.index.first_passage(message)
@@ -218,6 +221,7 @@ class _Search:
             order=(*one.order, number),
             in_time=place.in_time,
             by_named=place.by_named,
+            through=self._leading.through(one.events[0], found.parts[number]),
         )
 
     def _read_ahead(self, places: "Sequence[_Place]") -> None:

@@ -304,7 +304,7 @@ def under(unit: Unit, tenant: str, stream: int, keys: Collection[bytes]) -> list
 
 def wherever(unit: Unit, tenant: str, ids: Collection[str]) -> list[tuple[str, StoredEvent]]:
     """The events under these ids in whatever streams of the tenant they stand, each with its stream."""
-    keys = [pack_id(one) for one in ids if _is_id(one)]
+    keys = [pack_id(one) for one in ids if is_id(one)]
     found: dict[bytes, tuple[str, StoredEvent]] = {}
     for key in keys:
         for stream_id, number, _ in holders(unit, tenant, key)[:1]:
@@ -313,7 +313,7 @@ def wherever(unit: Unit, tenant: str, ids: Collection[str]) -> list[tuple[str, S
     return [found[key] for key in keys if key in found]
 
 
-def _is_id(name: str) -> bool:
+def is_id(name: str) -> bool:
     try:
         return bool(pack_id(name))
     except ValueError:

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam
 from domain.canonical import parse_json
 from workers.store import sealing, subject_keys
 from workers.store.database import DialectName, Prepared, Unit, given, joined
-from workers.store.log import unpack_id
+from workers.store.log import is_id, pack_id, unpack_id
 from workers.store.models import WITH_EVENTS
 from workers.store.tables import checkpoints, events, messages, streams
 
@@ -137,6 +137,15 @@ def logged(unit: Unit, tenant: str, stream: int, seq: int, most: int) -> list[Sp
     """The next events of the log after a seq that say something, whether or not a rollback hides them."""
     key = {"of_tenant": tenant, "of_stream": stream, "after": seq, "most": most}
     return list(_read(unit, tenant, unit.run(_LOGGED, key).fetchall()))
+
+
+def places(unit: Unit, tenant: str, numbers: Collection[int], ids: Collection[str]) -> list[tuple[int, int, str]]:
+    """Where events with these ids stand in these streams: the number of the stream, the seq, and the id."""
+    keys = [pack_id(one) for one in ids if is_id(one)]
+    query = sa.select(events.c.stream, events.c.seq, events.c.event_id).where(
+        events.c.tenant == tenant, events.c.stream.in_(numbers), events.c.event_id.in_(keys)
+    )
+    return [(stream, seq, unpack_id(key)) for stream, seq, key in unit.execute(query)] if keys else []
 
 
 def after(unit: Unit, tenant: str, stream: int, generation: int, seq: int, most: int) -> list[Spoken]:
