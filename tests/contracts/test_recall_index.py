@@ -185,8 +185,28 @@ def test_work_yields_and_goes_on_where_it_ended(engine: Engine, tenant: str, mon
         work.reopen(unit, tenant, stream, "index", 1)
     with engine.deps.database.write(tenant) as unit:
         unit.execute(sa.delete(passages.TABLES[0]).where(passages.TABLES[0].c.tenant == tenant))
-    assert indexing.index(engine.deps, tenant, stream) is Outcome.MORE
+    assert indexing.index(engine.deps, tenant, stream, now=True) is Outcome.MORE
     assert kept(engine, tenant)[0] == 8
+
+
+def test_it_stands_back_while_others_wait_for_their_prompts(
+    engine: Engine, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "WAITS", -1_000_000)  # whatever is due waits long enough
+    told(engine, tenant)
+    stream = number(engine, tenant, "before")
+    engine.append(tenant, "other", [said("hi")])
+    with engine.deps.database.write(tenant) as unit:
+        work.reopen(unit, tenant, stream, "index", 1)
+    assert indexing.index(engine.deps, tenant, stream) is Outcome.IDLE
+    assert kept(engine, tenant) == (0, 0)
+    with engine.deps.database.read(tenant) as unit:
+        row = work.status(unit, tenant, stream, "index")
+    assert row is not None
+    assert (row["leased"], row["attempts"], row["last_error"]) == (0, 0, None)
+    assert row["due_at"] is not None
+    assert engine.index(tenant, "before") is Outcome.DONE
+    assert kept(engine, tenant)[0] == len(TEXTS)
 
 
 def test_the_same_text_is_asked_for_once_in_a_tenant_and_again_in_another(engine: Engine, tenant: str) -> None:

@@ -18,10 +18,10 @@ from domain.recall.passages import passages as cut
 from workers import tracing
 from workers.embeddings import Rows
 from workers.engine.deps import Deps
-from workers.engine.leases import Outcome, keep, pause, settle, under
+from workers.engine.leases import Fenced, Outcome, keep, pause, settle, under
 from workers.engine.meanings import UNKNOWN, Meanings, coded
 from workers.llm import ModelFailed
-from workers.store import Unit, log, passages, recall, streams, work
+from workers.store import EVERY, Unit, log, passages, recall, streams, work
 from workers.store.recall import Spoken
 from workers.store.work import Claim
 
@@ -40,33 +40,42 @@ YIELD_AFTER = 2.0
 logger = structlog.get_logger(__name__)
 
 
-def index(deps: Deps, tenant: str, stream: int) -> Outcome:
-    """Claim the session's index and make what is missing."""
+URGENT = ("compile", "project")
+WAITS, LATER = 500_000, 1_000_000
+"""Microseconds that urgent work must have waited for the index to stand back, and for which it does."""
+
+
+def index(deps: Deps, tenant: str, stream: int, *, now: bool = False) -> Outcome:
+    """Claim the session's index and make what is missing; unless it must be `now`, as long as nothing urgent waits."""
     with deps.database.write(tenant) as unit:
         claimed = work.claim(unit, tenant, stream, TASK, lease=deps.lease)
     if claimed is None:
         return Outcome.IDLE
     with tracing.span(TASK, tenant=tenant, stream=stream):
-        return under(deps, claimed, _drain)
+        return under(deps, claimed, lambda deps, claimed: _drain(deps, claimed, now=now))
 
 
 def index_now(deps: Deps, tenant: str, stream: int) -> Outcome:
     """All of it, here and now, whenever it is due."""
     with deps.database.write(tenant) as unit:
         work.reopen(unit, tenant, stream, TASK, streams.head(unit, tenant, stream))
-    while (outcome := index(deps, tenant, stream)) is Outcome.MORE:
+    while (outcome := index(deps, tenant, stream, now=True)) is Outcome.MORE:
         pass
     return outcome
 
 
-def _drain(deps: Deps, claimed: Claim) -> Outcome:
+def _drain(deps: Deps, claimed: Claim, *, now: bool) -> Outcome:
     until = time.monotonic() + YIELD_AFTER
     try:
         for step in (_terms, _vectors):
-            while step(deps, claimed):
+            while now or not _stands_back(deps, claimed):
+                if not step(deps, claimed):
+                    break
                 if time.monotonic() > until:
                     with deps.database.write(claimed.tenant) as unit:
                         return settle(unit, claimed, min(claimed.done_seq, claimed.wanted_seq - 1))
+            else:
+                return Outcome.IDLE
     except ModelFailed as failed:
         if claimed.attempts < work.MAX_ATTEMPTS:
             pause(deps, claimed, f"no embeddings: {failed.reason}")
@@ -74,6 +83,17 @@ def _drain(deps: Deps, claimed: Claim) -> Outcome:
         logger.warning("no embeddings; they are asked for again when the session goes on", reason=failed.reason)
     with deps.database.write(claimed.tenant) as unit:
         return settle(unit, claimed, claimed.wanted_seq)
+
+
+def _stands_back(deps: Deps, claimed: Claim) -> bool:
+    """Whether others wait for a prompt: then what is left comes later, with the time and the processor left to them."""
+    with deps.database.read(EVERY) as unit:
+        if not work.late(unit, URGENT, WAITS):
+            return False
+    with deps.database.write(claimed.tenant) as unit:
+        if not work.postpone(unit, claimed, LATER):
+            raise Fenced
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,6 +254,16 @@ def settle(unit: Unit, claimed: Claim, done: int) -> int | None:
     return int(found[0]) if found else None
 
 
+_POSTPONE = Prepared(
+    lambda dialect: _held({"leased": 0, "attempts": 0, "due_at": now_sql(dialect) + bindparam("pause")})
+)
+
+
+def postpone(unit: Unit, claimed: Claim, pause: int) -> bool:
+    """Let the lease go, and come back to what is left once `pause` µs have gone by; false if the lease was lost."""
+    return bool(unit.run(_POSTPONE, {**_lease(claimed), "pause": pause}).rowcount == 1)
+
+
 def fail(unit: Unit, claimed: Claim, error: dict[str, Any], *, park: bool) -> bool:
     """Record what went wrong; come back after a pause that doubles, or park for a person to look at."""
     now = unit.now()
@@ -289,6 +299,20 @@ def due(unit: Unit, limit: int, kinds: Sequence[str] = KINDS, *, lease: int = LE
         if len(found) >= limit:
             break
     return found
+
+
+def _late(dialect: DialectName) -> sa.ClauseElement:
+    waits = (work.c.leased == 0, work.c.parked_at.is_(None), work.c.due_at <= bindparam("before", type_=sa.BigInteger))
+    return sa.select(work.c.kind).where(work.c.kind == bindparam("of_kind"), *waits).limit(1)
+
+
+_LATE = Prepared(_late)
+
+
+def late(unit: Unit, kinds: Sequence[str], wait: int) -> bool:
+    """Whether anything of these kinds, in any tenant, has been due for so many µs without a claim."""
+    before = unit.now() - wait
+    return any(unit.run(_LATE, {"of_kind": kind, "before": before}).fetchone() for kind in kinds)
 
 
 def status(unit: Unit, tenant: str, stream: int, kind: str) -> dict[str, Any] | None:
