@@ -106,6 +106,21 @@ def test_whom_the_query_names_is_recalled_first_and_the_report_says_so(engine: E
     assert engine.replay(tenant, prompt["id"])["identical"]
 
 
+@pytest.mark.parametrize(("fact", "query", "trivia"), [
+    ("My sister Ruth lives in Bergen.", "Where does my sister live?", ("Noted.", "Okay, thanks!")),
+    ("我妹妹住在卑尔根。", "我妹妹住在哪里？", ("好的。", "收到，谢谢！")),
+])  # fmt: skip
+def test_what_only_thanks_or_agrees_is_not_recalled_beside_the_answer(
+    engine: Engine, tenant: str, fact: str, query: str, trivia: tuple[str, str]
+) -> None:
+    talk(engine, tenant, "before", "ada", trivia[0], fact, trivia[1], *map(FILLER.format, range(9)))
+    talk(engine, tenant, "now", "ada", "Hello.")
+    overrides = {"slots": {"recall": {"top_k": 0, "min_score": 0.0}}}
+    text = shown(compiled(engine, tenant, "now", mode="chat", query=query, overrides=overrides))
+    assert fact in text
+    assert not any(one in text for one in trivia)
+
+
 def test_an_erased_message_is_recalled_no_more(engine: Engine, tenant: str, told: str) -> None:
     assert "Bergen" in shown(compiled(engine, tenant, told))
     source = engine.events(tenant, "before")["events"][1]["event_id"]

@@ -12,6 +12,7 @@ from domain.recall.index import EMPTY, Source, extended, joined
 from domain.recall.naming import marked, names
 from domain.recall.passages import passages, width
 from domain.recall.ranking import ranked
+from domain.recall.smalltalk import tells_something
 from domain.recall.terms import terms
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=400)
@@ -160,3 +161,40 @@ def test_of_two_who_say_the_same_the_one_whom_the_query_names_comes_first() -> N
     said = [Source(seq, "user", who, "我在家养了宠物", 0) for seq, who in enumerate(["小明", "小红"], 1)]
     hits = ranked(extended(EMPTY, said), "小明养了什么宠物？")
     assert [(hit.message, hit.by_named) for hit in hits] == [(0, True), (1, False)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Noted.",
+        "OK, thanks!",
+        "Sounds good 👍",
+        "好的",
+        "好的，谢谢！",
+        "收到，我知道了。",
+        "嗯嗯",
+        "…",
+        "You're welcome",
+        "没问题，不客气 ok",
+    ],
+)
+def test_a_greeting_a_thank_or_a_yes_tells_nothing(text: str) -> None:
+    assert not tells_something(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Yes, in Oslo.",
+        "42",
+        "ok, main.py",
+        "好的，三点见",
+        "谢谢小明",
+        "No dogs",
+        "我在青岛",
+        "We got married",
+        "Good Friday is off",
+    ],
+)
+def test_a_word_more_tells_something(text: str) -> None:
+    assert tells_something(text)

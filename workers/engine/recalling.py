@@ -15,6 +15,7 @@ from domain.modes import SlotSpec
 from domain.recall.passages import passages, width
 from domain.recall.ranking import Flags, Floats, best_first
 from domain.recall.scoring import score
+from domain.recall.smalltalk import tells_something
 from domain.recall.times import asked_about
 from domain.snapshots import Layout
 from domain.sources import SourceItem, SourceResult
@@ -207,9 +208,9 @@ class _Search:
         return meanings.alike(np.concatenate(cosines))
 
     def _item(self, place: "_Place") -> SourceItem | None:
-        """None for a message that must not be shown, or that was erased meanwhile."""
+        """None for a message that must not be shown, that was erased meanwhile, or that tells nothing."""
         found = self._read.get(place.message)
-        if found is None or place.number >= len(found.parts):
+        if found is None or place.number >= len(found.parts) or not tells_something(found.parts[place.number]):
             return None
         one, number = found.item, place.number
         return replace(
