@@ -18,6 +18,7 @@ from workers.store import Database, migrate, passages, streams, work
 from workers.store.sealing import MARK, Sealing
 
 Json = dict[str, Any]
+VECTORS = passages.TABLES[1]
 
 
 class Counting(Pets):
@@ -266,6 +267,32 @@ def test_what_is_erased_while_the_model_thinks_about_it_is_not_kept(engine: Engi
     engine.deps.meanings = Meanings(Counting(lambda: engine.append(tenant, "before", [redaction])))
     indexed(engine, tenant)
     assert kept(engine, tenant) == (len(TEXTS) - 1, len(TEXTS) - 1)
+
+
+def test_what_an_erasure_left_behind_is_found_by_verify_and_taken_away_by_a_rebuild(
+    engine: Engine, tenant: str
+) -> None:
+    """As when one of the tables alone was restored from a backup."""
+    engine.deps.meanings = Meanings(Pets())
+    told(engine, tenant)
+    indexed(engine, tenant)
+    source = engine.events(tenant, "before")["events"][4]["event_id"]
+    stream = number(engine, tenant, "before")
+    with engine.deps.database.read(tenant) as unit:
+        before = unit.execute(sa.select(VECTORS).where(*of(tenant, stream), VECTORS.c.seq == 5)).mappings().one()
+    engine.append(tenant, "before", [event("event.redacted", event_id=source, reason="asked")])
+    drain(engine)
+    assert engine.verify(tenant)["ok"]
+    with engine.deps.database.write(tenant) as unit:
+        unit.execute(sa.insert(VECTORS).values(dict(before)))
+    (problem,) = engine.verify(tenant)["problems"]
+    assert "seq 5 was erased, but recall still keeps something of it" in problem["problem"]
+    assert engine.rebuild(tenant)["ok"]
+    assert engine.verify(tenant)["ok"]
+
+
+def of(tenant: str, stream: int) -> tuple[Any, ...]:
+    return VECTORS.c.tenant == tenant, VECTORS.c.stream == stream
 
 
 def test_a_rollback_hides_what_is_kept_and_rolled_back_it_shows_it_again(engine: Engine, tenant: str) -> None:

@@ -11,12 +11,13 @@ from domain.lineage import DERIVED_KINDS, Placed, derivatives
 from workers.engine import forking
 from workers.engine.prompts import NAMESPACE
 from workers.engine.reading import subject_stream
-from workers.store import Unit, log, snapshots, streams
+from workers.store import Unit, log, passages, snapshots, streams
 from workers.store.log import Known, NewEvent
 from workers.store.streams import StreamRow
 
 AGAIN = "send the same `event.redacted` again: it erases what is left"
 FINISH = "run `python -m workers erase --tenant TENANT SUBJECT` again: it finishes what was begun"
+REBUILD = "run `python -m workers rebuild`: it forgets what nothing is left of"
 REASON = "made from what was erased"
 
 
@@ -141,5 +142,8 @@ def unerased(unit: Unit, row: StreamRow) -> Iterator[tuple[str, str]]:
             f"what seq {', '.join(map(str, lost[:10]))} said is gone, and no redaction tells of it",
             "restore the payloads from a backup; the digests are still right",
         )
+    kept = passages.left_over(unit, row.tenant, row.number)
+    if kept:
+        yield f"seq {', '.join(map(str, kept[:10]))} was erased, but recall still keeps something of it", REBUILD
     for prompt in snapshots.showing(unit, row, redacted):
         yield f"prompt {prompt} shows something that was redacted", AGAIN

@@ -125,6 +125,8 @@ def _finish(deps: Deps, claimed: Claim, build: Build) -> Outcome:
             outcome = settle(unit, claimed, build.seq)
             build.flip(unit, live)
             passages.drop_terms(unit, tenant, stream)
+            for seq in passages.left_over(unit, tenant, stream):
+                passages.forget(unit, tenant, stream, seq - 1, seq)
             if deps.index_after:
                 work.want(unit, tenant, stream, "index", build.seq)
         build.clear()

@@ -14,7 +14,7 @@ from domain.digests import SALT_BYTES
 from domain.recall.packing import VERSION
 from workers.store import sealing, subject_keys
 from workers.store.database import Bulk, DialectName, Prepared, Unit, given, joined
-from workers.store.tables import passage_terms, passage_vectors, streams
+from workers.store.tables import events, passage_terms, passage_vectors, streams
 
 TABLES = (passage_terms, passage_vectors)
 
@@ -196,6 +196,16 @@ def drop_other_models(unit: Unit, tenant: str, stream: int, model: str) -> None:
     """Forget what passages meant to models that are asked no longer."""
     mine = (passage_vectors.c.tenant == tenant, passage_vectors.c.stream == stream, passage_vectors.c.model != model)
     unit.execute(sa.delete(passage_vectors).where(*mine))
+
+
+def left_over(unit: Unit, tenant: str, stream: int) -> list[int]:
+    """The seqs of events that something is kept of though they are erased."""
+    found: set[int] = set()
+    for table in TABLES:
+        of = sa.and_(events.c.tenant == table.c.tenant, events.c.stream == table.c.stream, events.c.seq == table.c.seq)
+        query = sa.select(table.c.seq).join(events, of).where(table.c.tenant == tenant, table.c.stream == stream)
+        found |= set(unit.execute(query.where(events.c.payload.is_(None))).scalars())
+    return sorted(found)
 
 
 def counted(unit: Unit, tenant: str, stream: int) -> Iterator[int]:
