@@ -20,6 +20,9 @@ MemoryId = Annotated[str, Path(max_length=500)]
 SharedBy = Annotated[
     Literal["subject", "tenant"], Query(description="memories of the subject, or those that all of the tenant share")
 ]
+OfSession = Annotated[
+    str | None, Query(max_length=200, description="what this session of the subject keeps to itself, instead")
+]
 
 
 @memory.get("/memories", response_model=models.Memories)
@@ -27,18 +30,21 @@ def memories(
     subject: SessionId, engine: Engines, caller: Callers, scope: SharedBy = "subject",
     query: Annotated[str | None, Query(max_length=2000, description="only those that answer it, scored")] = None,
     closed: Annotated[bool, Query(description="those too that are no longer true")] = False,
-    limit: Limit = 100, after: Cursor = None,
+    limit: Limit = 100, after: Cursor = None, session: OfSession = None,
 ) -> Reply:  # fmt: skip
     """What is remembered, the newest first; for a query the best first, each with what made its score."""
-    return Reply(engine.memories.listing(caller.tenant, subject, scope, query, limit, after, closed=closed))
+    return Reply(
+        engine.memories.listing(caller.tenant, subject, scope, query, limit, after, closed=closed, session=session)
+    )
 
 
 @memory.get("/memories/{memory}", response_model=models.MemoryHistory)
 def memory_history(
-    subject: SessionId, memory: MemoryId, engine: Engines, caller: Callers, scope: SharedBy = "subject"
-) -> Reply:
+    subject: SessionId, memory: MemoryId, engine: Engines, caller: Callers, scope: SharedBy = "subject",
+    session: OfSession = None,
+) -> Reply:  # fmt: skip
     """One memory with all that happened to it, what was decided about it, and the events that it was made from."""
-    return Reply(engine.memories.one(caller.tenant, subject, memory, scope))
+    return Reply(engine.memories.one(caller.tenant, subject, memory, scope, session))
 
 
 @memory.post("/memories/{memory}/forget", response_model=models.Forgotten, openapi_extra=takes(models.Forget))

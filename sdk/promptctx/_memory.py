@@ -16,14 +16,16 @@ def _subject(subject: str, *rest: str) -> str:
 
 
 def memories(
-    subject: str, query: str | None, scope: SharedBy, closed: bool, limit: int, after: str | None
+    subject: str, query: str | None, scope: SharedBy, closed: bool, limit: int, after: str | None, session: str | None
 ) -> Call[Json]:
-    asked = _query(query=query, scope=scope, closed="true" if closed else None, limit=limit, after=after)
+    flag = "true" if closed else None
+    asked = _query(query=query, scope=scope, closed=flag, limit=limit, after=after, session=session)
     return Call("GET", _subject(subject, "memories"), json_of, asked)
 
 
-def memory(subject: str, memory_id: str, scope: SharedBy) -> Call[Json]:
-    return Call("GET", _subject(subject, "memories", _segment("memory", memory_id)), json_of, _query(scope=scope))
+def memory(subject: str, memory_id: str, scope: SharedBy, session: str | None) -> Call[Json]:
+    asked = _query(scope=scope, session=session)
+    return Call("GET", _subject(subject, "memories", _segment("memory", memory_id)), json_of, asked)
 
 
 def forget(subject: str, memory_id: str, reason: str, scope: SharedBy) -> Call[Json]:

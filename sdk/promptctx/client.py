@@ -92,13 +92,17 @@ class Client:
         closed: bool = False,
         limit: int = 100,
         after: str | None = None,
+        session: str | None = None,
     ) -> Mapping[str, Any]:
-        """What is remembered of a subject, the newest first; what answers a query with its score explained."""
-        return self._sender.send(_memory.memories(subject, query, scope, closed, limit, after))
+        """What is remembered of a subject, the newest first; what answers a query with its score explained. Of a
+        `session` of the subject what it keeps to itself."""
+        return self._sender.send(_memory.memories(subject, query, scope, closed, limit, after, session))
 
-    def memory(self, subject: str, memory_id: str, *, scope: SharedBy = "subject") -> Mapping[str, Any]:
+    def memory(
+        self, subject: str, memory_id: str, *, scope: SharedBy = "subject", session: str | None = None
+    ) -> Mapping[str, Any]:
         """One memory: how it stands, all that happened to it, and the events that it was made from."""
-        return self._sender.send(_memory.memory(subject, memory_id, scope))
+        return self._sender.send(_memory.memory(subject, memory_id, scope, session))
 
     def forget_memory(
         self, subject: str, memory_id: str, reason: str = "", *, scope: SharedBy = "subject"
@@ -214,13 +218,17 @@ class AsyncClient:
         closed: bool = False,
         limit: int = 100,
         after: str | None = None,
+        session: str | None = None,
     ) -> Mapping[str, Any]:
-        """What is remembered of a subject, the newest first; what answers a query with its score explained."""
-        return await self._sender.send(_memory.memories(subject, query, scope, closed, limit, after))
+        """What is remembered of a subject, the newest first; what answers a query with its score explained. Of a
+        `session` of the subject what it keeps to itself."""
+        return await self._sender.send(_memory.memories(subject, query, scope, closed, limit, after, session))
 
-    async def memory(self, subject: str, memory_id: str, *, scope: SharedBy = "subject") -> Mapping[str, Any]:
+    async def memory(
+        self, subject: str, memory_id: str, *, scope: SharedBy = "subject", session: str | None = None
+    ) -> Mapping[str, Any]:
         """One memory: how it stands, all that happened to it, and the events that it was made from."""
-        return await self._sender.send(_memory.memory(subject, memory_id, scope))
+        return await self._sender.send(_memory.memory(subject, memory_id, scope, session))
 
     async def forget_memory(
         self, subject: str, memory_id: str, reason: str = "", *, scope: SharedBy = "subject"

@@ -48,6 +48,18 @@ def run(url: str) -> Run:
     return _run
 
 
+def test_what_a_session_keeps_to_itself_is_shown_with_it(url: str, run: Run) -> None:
+    with promptctx.Client(url) as client:
+        client.session("s").remember("The ring lies in the drawer", scope="session")
+    assert "ring" not in run()
+    assert "The ring lies in the drawer" in run("--session", "s")
+    assert "names" not in run("--session", "s", "--search", "ring")
+    (found,) = run("--session", "s", "--json")["memories"]
+    assert "memory.recorded" in run("--session", "s", "--history", found["id"])
+    assert "No session 'other'" in run("--session", "other", fails=True)
+    assert "--session goes with" in run("--session", "s", "--care", fails=True)
+
+
 def test_a_memory_is_listed_searched_and_traced(run: Run) -> None:
     assert "The user lives in Oslo" in run()
     assert "Bergen" not in run()

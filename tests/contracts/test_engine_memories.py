@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from store_histories import compiled, drain, event, said
 
-from domain.errors import InvalidRequest, PayloadTooLarge, UnknownMemory
+from domain.errors import InvalidRequest, PayloadTooLarge, UnknownMemory, UnknownSession
 from workers.engine import Engine
 
 Json = dict[str, Any]
@@ -49,6 +49,32 @@ def test_a_search_explains_each_score_term_by_term(engine: Engine, tenant: str, 
     assert told["score"] == pytest.approx(0.7 * told["relevance"] + 0.3 * told["importance"])
     with pytest.raises(InvalidRequest, match="query"):
         engine.memories.listing(tenant, ada, query=" ")
+
+
+def test_what_a_session_keeps_to_itself_is_listed_searched_and_traced_with_it_alone(
+    engine: Engine, tenant: str, ada: str
+) -> None:
+    secret = event("memory.recorded", id="gift", text="The ring lies in the drawer", category="fact", scope="session")
+    engine.append(tenant, "s", [secret])
+    drain(engine)
+    assert "The ring lies in the drawer" not in texts(engine, tenant, ada)
+    told = engine.memories.listing(tenant, ada, session="s")
+    assert (told["scope"], [one["id"] for one in told["memories"]]) == ("session", ["gift"])
+    (found,) = engine.memories.listing(tenant, ada, query="Where is the ring?", session="s")["memories"]
+    assert set(found["explained"]["terms"]) == {"ring"}
+    assert engine.memories.one(tenant, ada, "gift", session="s")["history"][0]["event_id"] == secret["event_id"]
+    with pytest.raises(UnknownMemory):
+        engine.memories.one(tenant, ada, "gift")
+
+
+def test_a_session_of_somebody_else_is_unknown(engine: Engine, tenant: str, ada: str) -> None:
+    for subject, session, where in ((ada, "t", tenant), ("eve", "s", tenant), (ada, "s", f"{tenant}-2")):
+        with pytest.raises(UnknownSession):
+            engine.memories.listing(where, subject, session=session)
+    with pytest.raises(InvalidRequest, match="session"):
+        engine.memories.listing(tenant, ada, "tenant", session="s")
+    engine.append(tenant, "alone", [event("memory.recorded", id="m", text="Hm", scope="session")])
+    assert texts(engine, tenant, "session:alone", session="alone") == ["Hm"]
 
 
 def test_a_search_favours_whom_the_query_names_and_says_so(engine: Engine, tenant: str) -> None:

@@ -18,13 +18,16 @@ class Memories:
 
     def listing(
         self, tenant: str, subject: str, scope: str = "subject", query: str | None = None, limit: int = 100,
-        after: str | None = None, *, closed: bool = False,
+        after: str | None = None, *, closed: bool = False, session: str | None = None,
     ) -> Json:  # fmt: skip
-        """The newest first, or those that answer a query with the score explained; `closed` ones on request."""
-        return remembered.listing(self._deps, tenant, subject, scope, query, limit, after, closed=closed)
+        """The newest first, or those that answer a query with the score explained; `closed` ones on request. Of a
+        `session` those that it keeps to itself."""
+        return remembered.listing(
+            self._deps, tenant, subject, scope, query, limit, after, closed=closed, session=session
+        )
 
-    def one(self, tenant: str, subject: str, memory: str, scope: str = "subject") -> Json:
-        return remembered.one(self._deps, tenant, subject, memory, scope)
+    def one(self, tenant: str, subject: str, memory: str, scope: str = "subject", session: str | None = None) -> Json:
+        return remembered.one(self._deps, tenant, subject, memory, scope, session)
 
     def forget(
         self, tenant: str, subject: str, memory: str, scope: str = "subject", reason: str = "", actor: str | None = None

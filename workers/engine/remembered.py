@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from domain.canonical import parse_json
-from domain.errors import InvalidRequest, UnknownMemory
+from domain.errors import InvalidRequest, UnknownMemory, UnknownSession
 from domain.events import Event, MemoryDecided, dump_payload
 from domain.masking import masked_value, masker
 from domain.memorising.current import in_force
@@ -17,7 +17,7 @@ from workers.clock import format_time
 from workers.engine.deps import Deps
 from workers.engine.drafts import checked_name
 from workers.engine.memorising import state_of
-from workers.engine.reading import cursor, page_size
+from workers.engine.reading import cursor, page_size, subject_stream
 from workers.store import log, streams
 
 Json = dict[str, Any]
@@ -37,11 +37,30 @@ def stream_name(subject: str, scope: str = "subject") -> str:
     return "tenant/shared" if scope == "tenant" else f"subject/{subject}"
 
 
+def _stream(deps: Deps, tenant: str, subject: str, scope: str, session: str | None) -> str:
+    """The same, or the session's own, which must be one of that subject's. Raises UnknownSession."""
+    shared = stream_name(subject, scope)
+    if session is None:
+        return shared
+    if scope != "subject":
+        raise InvalidRequest(
+            "session: what a session keeps to itself is shared by nobody; leave scope out.", path="session"
+        )
+    name = f"session/{checked_name(session, 'session')}"
+    with deps.database.read(tenant) as unit:
+        row = streams.get(unit, tenant, name)
+    if row is None or subject_stream(session, row.about.get("subject")) != shared:
+        raise UnknownSession(f"No session {session!r} of {subject!r}.", session=session)
+    return name
+
+
 def listing(
-    deps: Deps, tenant: str, subject: str, scope: str, query: str | None, limit: int, after: str | None, *, closed: bool
+    deps: Deps, tenant: str, subject: str, scope: str, query: str | None, limit: int, after: str | None, *,
+    closed: bool, session: str | None = None,
 ) -> Json:  # fmt: skip
     """Memories, the newest first; those that answer a query, the best first and each with its score explained."""
-    state, head = state_of(deps, tenant, stream_name(subject, scope))
+    state, head = state_of(deps, tenant, _stream(deps, tenant, subject, scope, session))
+    scope = "session" if session is not None else scope
     size, now = page_size(limit), deps.clock.now()
     if query is not None:
         found = [shown(one.memory, now, explained=one.explained()) for one in _search(query, state, now)]
@@ -71,9 +90,9 @@ def shown(memory: Memory, now: int, **more: Any) -> Json:
     }  # fmt: skip
 
 
-def one(deps: Deps, tenant: str, subject: str, memory: str, scope: str) -> Json:
+def one(deps: Deps, tenant: str, subject: str, memory: str, scope: str, session: str | None = None) -> Json:
     """A memory with all that ever happened to it, oldest first, and the events that it was made from."""
-    name = stream_name(subject, scope)
+    name = _stream(deps, tenant, subject, scope, session)
     state, _ = state_of(deps, tenant, name)
     row: Memory | None = state.tables["memories"].get(memory)
     with deps.database.read(tenant) as unit:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from promptctx import Client, errors
+from promptctx import errors
 from promptctx._memory import SharedBy
 from promptctx.cli._app import Cli, Json, app
 from promptctx.cli._screen import console, safe, say, show_json, table
@@ -30,6 +30,9 @@ def memory(
     restore: Annotated[Path | None, typer.Option("--import", metavar="FILE", help="Read such a file.")] = None,
     closed: Annotated[bool, typer.Option("--closed", help="List what is no longer true, too.")] = False,
     shared: Annotated[bool, typer.Option("--shared", help="What all of the tenant share.")] = False,
+    session: Annotated[
+        str | None, typer.Option(metavar="S", help="List, search or trace what this session keeps to itself.")
+    ] = None,
     reason: Annotated[str, typer.Option(help="With --forget: why.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to list.")] = 100,
     as_json: Json = False,
@@ -41,32 +44,30 @@ def memory(
         raise typer.BadParameter("Choose one of --search, --history, --forget, --care, --undo, --export, --import.")
     if apply and not care:
         raise typer.BadParameter("--apply goes with --care.", param_hint="--apply")
+    if session is not None and (shared or len(chosen) > (search is not None) + (history is not None)):
+        raise typer.BadParameter("--session goes with --search or --history, or alone.", param_hint="--session")
     client, scope = cli.client(), _scope(shared)
     if export is not None:
         return _export(client.export_memory(subject), export)
     if restore is not None:
         return _shown(client.import_memory(subject, _read(restore)), _imported, as_json)
     if history is not None:
-        return _shown(client.memory(subject, history, scope=scope), _history, as_json)
+        return _shown(client.memory(subject, history, scope=scope, session=session), _history, as_json)
     if forget is not None:
         return _shown(client.forget_memory(subject, forget, reason, scope=scope), _forgotten, as_json)
     if undo is not None:
         return _shown(client.undo_memory(subject, undo, scope=scope), _undone, as_json)
     if care:
         return _shown(client.care_for_memory(subject, dry_run=not apply, scope=scope), _cared, as_json)
-    return _list(client, subject, search, scope, closed, limit, as_json)
+    found = client.memories(subject, search, scope=scope, closed=closed, limit=limit, session=session)
+    return show_json(found) if as_json else _list(found, subject, search, limit)
 
 
 def _scope(shared: bool) -> SharedBy:
     return "tenant" if shared else "subject"
 
 
-def _list(
-    client: Client, subject: str, query: str | None, scope: SharedBy, closed: bool, limit: int, as_json: bool
-) -> None:
-    found = client.memories(subject, query, scope=scope, closed=closed, limit=limit)
-    if as_json:
-        return show_json(found)
+def _list(found: Mapping[str, Any], subject: str, query: str | None, limit: int) -> None:
     rows = found["memories"]
     if not rows:
         return say(f"nothing is remembered of {subject}" if query is None else "nothing that is remembered answers it")
