@@ -14,7 +14,7 @@ from workers.store import Unit, passages, recall
 from workers.store.passages import Stretch
 
 MADE, AT_ONCE = 20_000, 2_000
-"""Messages that one prompt makes the terms of at the most, about a second and a half, and that it reads at once."""
+"""Messages that one prompt makes the terms of at the most, about a second, and that it reads at once."""
 
 
 @dataclass(frozen=True, slots=True)
