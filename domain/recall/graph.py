@@ -4,10 +4,10 @@ names and goes over facts to what they lead to, so that the units that mention t
 A fact whose predicate the query speaks of leads on strongly: of `Tom's boss` to the boss, and hardly to the brother.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from domain.recall.naming import marked, names
+from domain.recall.naming import NOBODY, marked, names
 from domain.recall.terms import terms
 from domain.rows import Memory
 
@@ -38,55 +38,46 @@ class Reached:
     events: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    start: int
-    end: int
-    name: str
-    fact: Memory
-    meant: bool
+_Fact = tuple[Memory, int, int]
+"""A fact with the marks of its subject and of its object."""
 
 
 def walk(query: str, memories: Iterable[Memory], hops: int) -> list[Reached]:
     """What facts lead to from the names in a query within so many of them, the nearest first; not what it names."""
-    asked = frozenset(terms(query))
-    leaving: dict[int, list[_Edge]] = {}
-    for edge in (edge for memory in memories for edge in _edges(memory, asked)):
-        leaving.setdefault(edge.start, []).append(edge)
-    named = names(query) & leaving.keys()
-    found: dict[int, Reached] = {}
+    facts = [(one, marked(one.subject), marked(one.object)) for one in memories if one.subject and one.object]
+    named = names(query) & {mark for _, *ends in facts for mark in ends}
+    asked, found = frozenset(terms(query)), dict[int, Reached]()
     front = {mark: Reached("", 1.0, ()) for mark in sorted(named)}
-    for _ in range(hops):
-        front = _step(front, leaving, named | found.keys())
+    for _ in range(hops if named else 0):
+        front = _step(front, facts, named | found.keys() | {NOBODY}, asked)
         found |= front
     return sorted(found.values(), key=lambda one: (-one.weight, one.name))[:MOST]
 
 
 def _step(
-    front: Mapping[int, Reached], leaving: Mapping[int, Sequence[_Edge]], known: frozenset[int]
+    front: Mapping[int, Reached], facts: Sequence[_Fact], known: frozenset[int], asked: frozenset[str]
 ) -> dict[int, Reached]:
     found: dict[int, Reached] = {}
-    for mark, before in front.items():
-        edges = leaving.get(mark, ())
-        beside = BESIDE * min(1.0, FEW / max(1, sum(not edge.meant for edge in edges)))
-        for edge in edges:
-            weight = before.weight * (MEANT if edge.meant else beside)
-            if edge.end in known or weight < FAINT or (edge.end in found and found[edge.end].weight >= weight):
+    for mark, edges in _leaving(front, facts).items():
+        before, meant = front[mark], [not asked.isdisjoint(terms(fact.predicate or "")) for fact, _, _ in edges]
+        beside = BESIDE * min(1.0, FEW / max(1, meant.count(False)))
+        for (fact, end, name), is_meant in zip(edges, meant, strict=True):
+            weight = before.weight * (MEANT if is_meant else beside)
+            if end in known or weight < FAINT or (end in found and found[end].weight >= weight):
                 continue
-            path = (*before.path, edge.fact.event_id)
-            found[edge.end] = Reached(edge.name, weight, path, edge.fact.derived_from)
+            found[end] = Reached(name, weight, (*before.path, fact.event_id), fact.derived_from)
     return found
 
 
-def _edges(fact: Memory, asked: frozenset[str]) -> Iterator[_Edge]:
-    """A fact leads both ways."""
-    if fact.subject is None or fact.object is None:
-        return
-    subject, object_ = marked(fact.subject), marked(fact.object)
-    if subject and object_ and subject != object_:
-        meant = not asked.isdisjoint(terms(fact.predicate or ""))
-        yield _Edge(subject, object_, fact.object, fact, meant)
-        yield _Edge(object_, subject, fact.subject, fact, meant)
+def _leaving(front: Mapping[int, Reached], facts: Sequence[_Fact]) -> dict[int, list[tuple[Memory, int, str]]]:
+    """The facts that touch the front, each with what it leads to: they lead both ways."""
+    found: dict[int, list[tuple[Memory, int, str]]] = {mark: [] for mark in front}
+    for fact, subject, object_ in facts:
+        if subject in front:
+            found[subject].append((fact, object_, fact.object or ""))
+        if object_ in front:
+            found[object_].append((fact, subject, fact.subject or ""))
+    return found
 
 
 def lent(reached: Sequence[Reached]) -> dict[str, float]:

@@ -5,6 +5,7 @@ Nobody knows where a name ends among Chinese characters: every run of a few of t
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’._-][^\W_]+)*")
 BITS = (1 << 16) - 1
 
 
+@lru_cache(1 << 16)
 def marked(name: str) -> int:
     """A name as the index keeps it; `NOBODY` where there is none, or one that any text might hold."""
     return next(iter(_marks([_plain(name)])), NOBODY)
