@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -61,12 +62,14 @@ def records(seed: int) -> Iterator[str]:
 
 
 def history(seed: int = 1) -> Iterator[Json]:
-    """Wire events without end: an instruction, then turns of user, reply with a call, result, reply."""
+    """Wire events without end: an instruction, then turns of user, reply with a call, result, reply. Their ids are in
+    the order of their times, as those that the client makes."""
     chance, said, found = random.Random(seed), texts(seed), records(seed)
+    clock = count(1_750_000_000_000, 700)
 
     def event(kind: str, payload: Json, actor: str) -> Json:
-        return {"event_id": str(UUID(int=chance.getrandbits(128), version=4)), "kind": kind, "payload": payload,
-                "actor": actor}  # fmt: skip
+        name = UUID(int=next(clock) << 80 | 7 << 76 | 2 << 62 | chance.getrandbits(62))
+        return {"event_id": str(name), "kind": kind, "payload": payload, "actor": actor}
 
     yield event("instruction.set", {"text": INSTRUCTION}, "user")
     turn = 0

@@ -7,13 +7,26 @@ and integers beyond 2**53 as their digits.
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import rfc8785
 
 _LONE = re.compile("[\ud800-\udfff]")
-_plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+_standard = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
 _string = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _made_once() -> Callable[[Any], str]:
+    """The standard encoder. It makes its quick part anew for every value, which for most takes as long as the value."""
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _standard.encode
+    quick = make(None, _standard.default, json.encoder.encode_basestring, None, ":", ",", True, False, False)
+    return lambda value: "".join(quick(value, 0))
+
+
+_plain = _made_once()
 
 
 def canonical_json(value: Any) -> bytes:

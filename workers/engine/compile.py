@@ -184,7 +184,7 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
     pins = Pins(job.tenant, request, job.heads, job.as_of)
     with deps.database.read(job.tenant) as unit:
         parent = jobs.prompt_before(unit, job)
-        data = snapshots.layout(unit, job.tenant, job.stream, parent) if parent else None
+        data, places = snapshots.carried(unit, job.tenant, job.stream, parent) if parent else (None, {})
     before = Layout.read(data)
     if data is not None and before is None:
         logger.warning("the layout of another release cannot be read; the prompt is made without it", prompt=parent)
@@ -204,7 +204,8 @@ def _compile(deps: Deps, job: JobRow) -> _Compiled:
         loaded = contexts.load(deps, pins, Reach(before)).with_sources(sources)
         prompt = compile_prompt(loaded.context, request, before, loaded.count, loaded.plan)
     body = snapshot_body(job, prompt, loaded, parent)
-    content = snapshots.packed(prompt.layout.dump(), body, said(loaded.messages.values()))
+    log = said(loaded.messages.values(), places)
+    content = snapshots.packed((job.tenant, job.stream), prompt.layout.dump(), body, log)
     return _Compiled(prompt, parent, before, loaded, content)
 
 

@@ -11,6 +11,7 @@ import uuid_utils
 from domain.canonical import canonical_json
 from domain.errors import InvalidEvent, InvalidRequest, PayloadTooLarge
 from domain.events import (
+    PAYLOADS,
     AnyPayload,
     Event,
     EventRedacted,
@@ -89,7 +90,7 @@ def read_drafts(wire: Sequence[Any], limit: int, *, trusted: bool = False) -> li
 
 
 def read_draft(wire: Any, limit: int, *, trusted: bool = False) -> Incoming:
-    if not isinstance(wire, Mapping):
+    if type(wire) is not dict and not isinstance(wire, Mapping):
         raise InvalidEvent("An event is a JSON object with at least a `kind`.", path="event")
     if not wire.keys() <= _KNOWN_FIELDS:
         extra = min(map(str, wire.keys() - _KNOWN_FIELDS))
@@ -115,6 +116,8 @@ def _read_envelope(event: NewEvent, wire: Mapping[str, Any]) -> None:
 
 
 def _kind(kind: Any) -> str:
+    if type(kind) is str and kind in PAYLOADS:
+        return kind
     if not isinstance(kind, str):
         raise InvalidEvent("kind: every event names its kind, as in user.input.", path="kind")
     return checked_name(kind, "kind", InvalidEvent)

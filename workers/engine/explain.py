@@ -25,7 +25,8 @@ from workers.engine.drafts import is_uuid
 from workers.engine.reading import session_row
 from workers.engine.recompile import Changes
 from workers.store import Unit, log, snapshots, streams
-from workers.store.finding import Finder, strings
+from workers.store.finding import Finder
+from workers.store.packing import strings
 from workers.store.snapshots import SnapshotRow
 
 Json = dict[str, Any]

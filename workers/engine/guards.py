@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from domain.errors import Forbidden, InvalidEvent, StoreUnavailable, Timeout, TooManyPins, TooManyRules
 from domain.events import (
     AnyPayload,
+    BlockDefined,
+    BlockEdited,
     ConstraintRemoved,
     ConstraintSet,
     ContextRolledBack,
@@ -30,6 +32,8 @@ TRUSTED_ACTORS = frozenset({None, "user", "operator", "developer", "admin"})
 
 _RULES = (ConstraintRemoved, ConstraintSet, InstructionSet, ContextRolledBack, SessionStarted)
 _LOOKED_AT = (MessagePinned, SessionForked)
+_WATCHED = frozenset({*_RULES, *_LOOKED_AT, BlockDefined, BlockEdited})
+"""What any of the checks below is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Look:
 
 def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], may_loosen: bool) -> Look:
     """Raises InvalidEvent, Forbidden, TooManyPins, TooManyRules."""
+    if _WATCHED.isdisjoint([type(one.payload) for one in incoming]):
+        return Look()
     blocks.check(deps, tenant, session, incoming, [is_bound(one, may_loosen) for one in incoming])
     binding = any(_needs_look(one, may_loosen) for one in incoming)
     if not binding and not any(_could_loosen(one.payload) for one in incoming):

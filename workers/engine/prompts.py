@@ -1,7 +1,7 @@
 """Prompts as they are stored, and as they are shown."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -87,9 +87,10 @@ def _asked(request: Json) -> Json:
     return CompileRequest.model_validate(request).model_dump(mode="json", exclude_defaults=True)
 
 
-def said(messages: Iterable[Message]) -> dict[str, Said]:
-    """What a snapshot need not repeat: the ids and the texts of the session's own messages."""
-    return {
+def said(messages: Iterable[Message], places: Mapping[str, int]) -> dict[str, Said]:
+    """What a snapshot need not repeat: the ids and the texts of the session's own messages, and the ids of others of
+    which the places are known."""
+    return {event_id: Said(seq) for event_id, seq in places.items()} | {
         message.event_id: Said(
             message.seq, [part.text if isinstance(part, TextPart) else None for part in message.parts]
         )

@@ -1,12 +1,11 @@
 """Finding a text in the payloads of a session's snapshots, without putting them together: what many versions say is
 stored once, and so it is looked at once."""
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from workers.store import log, packing, snapshots
 from workers.store.database import Unit
-from workers.store.packing import Packed, Place
+from workers.store.packing import Packed, Place, strings
 from workers.store.snapshots import SnapshotRow
 
 
@@ -49,12 +48,3 @@ class Finder:
             event_id, texts = events[seq]
             said = event_id if place is None else next(iter(texts[place : place + 1]), None)
             self._known[seq, place] = self._text in (said or "")
-
-
-def strings(value: Any) -> Iterator[str]:
-    """All strings in a JSON value but its keys."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from strings(item)

@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from domain.canonical import parse_json
-from domain.digests import SALT_BYTES, next_digest, payload_hash
+from domain.digests import SALT_BYTES, Chain, payload_hash
 from domain.events import Event, read_payload
 from domain.history import HEADER_KINDS, Header
 from workers.store import passages, subject_keys
@@ -132,17 +132,24 @@ _KNOWN_ONE = Prepared(_one)
 AT_ONCE = 100
 """Ids that one statement looks up; of fewer, the last is repeated."""
 
+_NAMED_AT_ONCE = 6
 
-def _many(dialect: DialectName) -> sa.ClauseElement:
-    mine = "FROM events WHERE tenant = :of_tenant AND stream = :of_stream AND event_id"
-    if dialect == "postgresql":
-        # One index look-up for each, whatever the planner thinks of a table that it has no statistics of yet.
-        found = f"LATERAL (SELECT {_NAMES} {mine} = wanted.key OFFSET 0)"
-        return sa.text(f"SELECT found.* FROM unnest(CAST(:keys AS bytea[])) AS wanted(key) CROSS JOIN {found} AS found")
-    return sa.text(f"SELECT {_NAMES} {mine} IN ({', '.join(f':key{place}' for place in range(AT_ONCE))})")
+_WITH_HEADS = Prepared(
+    lambda dialect: sa.select(streams.c.stream_id, streams.c.number).where(
+        streams.c.tenant == bindparam("of_tenant"),
+        streams.c.stream_id.in_([bindparam(f"name{place}") for place in range(_NAMED_AT_ONCE)]),
+        streams.c.head > 0,
+    )
+)
 
-
-_KNOWN_MANY = Prepared(_many)
+_MANY: Mapping[DialectName, str] = {
+    # By number and not by name, which the driver would have to look up for each id.
+    "sqlite": f"WITH wanted(key) AS (VALUES {', '.join(f'(?{place})' for place in range(3, AT_ONCE + 3))}) "
+    f"SELECT {_NAMES} FROM wanted CROSS JOIN events WHERE tenant = ?1 AND stream = ?2 AND event_id = wanted.key",
+    # One index look-up for each, whatever the planner thinks of a table that it has no statistics of yet.
+    "postgresql": "SELECT found.* FROM unnest(%b::bytea[]) AS wanted(key) CROSS JOIN LATERAL (SELECT "
+    f"{_NAMES} FROM events WHERE tenant = %s AND stream = %s AND event_id = wanted.key OFFSET 0) AS found",
+}
 
 
 def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, Known]:
@@ -155,14 +162,21 @@ def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) 
         found = unit.run(_KNOWN_ONE, params).fetchall()
         return {row[1]: _known(unit, tenant, row[0], row[2:]) for row in found}
     held: dict[bytes, Known] = {}
-    query = sa.select(streams.c.stream_id, streams.c.number).where(
-        streams.c.tenant == tenant, streams.c.stream_id.in_(names), streams.c.head > 0
-    )
-    for name, number in unit.execute(query).all():
+    for name, number in _with_heads(unit, tenant, names):
         for at in range(0, len(keys), AT_ONCE):
-            for row in unit.run(_KNOWN_MANY, _look_up(tenant, number, keys[at : at + AT_ONCE])).fetchall():
+            for row in _look_up(unit, tenant, number, keys[at : at + AT_ONCE]):
                 held[row[0]] = _known(unit, tenant, name, row[1:])
     return held
+
+
+def _with_heads(unit: Unit, tenant: str, names: Sequence[str]) -> list[tuple[str, int]]:
+    """The streams of these names that hold anything, with their numbers."""
+    found: list[tuple[str, int]] = []
+    for at in range(0, len(names), _NAMED_AT_ONCE):
+        some = names[at : at + _NAMED_AT_ONCE]
+        params = {f"name{place}": some[min(place, len(some) - 1)] for place in range(_NAMED_AT_ONCE)}
+        found += unit.run(_WITH_HEADS, {**params, "of_tenant": tenant}).fetchall()
+    return found
 
 
 def _known(unit: Unit, tenant: str, name: str, found: Sequence[Any]) -> Known:
@@ -170,10 +184,13 @@ def _known(unit: Unit, tenant: str, name: str, found: Sequence[Any]) -> Known:
     return Known(name, seq, kind, version, subject_keys.payload(unit, tenant, payload))
 
 
-def _look_up(tenant: str, number: int, keys: Sequence[bytes]) -> dict[str, Any]:
-    places = {f"key{place}": key for place, key in enumerate(keys)}
-    places |= {f"key{place}": keys[-1] for place in range(len(keys), AT_ONCE)}
-    return {**places, "keys": list(keys), "of_tenant": tenant, "of_stream": number}
+def _look_up(unit: Unit, tenant: str, number: int, keys: Sequence[bytes]) -> list[Any]:
+    params: tuple[Any, ...]
+    if unit.dialect == "sqlite":
+        params = (tenant, number, *keys, *([keys[-1]] * (AT_ONCE - len(keys))))
+    else:
+        params = (list(keys), tenant, number)
+    return list(unit.driver.execute(_MANY[unit.dialect], params).fetchall())
 
 
 _INSERT = Bulk(events, ("tenant", "stream", "recorded_at"), tuple(name for name in _FIELDS if name != "recorded_at"))
@@ -183,13 +200,13 @@ def write(unit: Unit, row: StreamRow, new: Sequence[NewEvent], recorded_at: int,
     """Insert the events after the head of `row`, chained; the new head digest. The caller moves the head.
 
     The payloads are sealed for `owner`, a subject, if the store seals."""
-    digest, rows = row.digest, []
+    chain, rows = Chain(row.tenant, row.stream_id, row.digest), []
     keep = _sealer(unit, row.tenant, owner)
     salts = os.urandom(SALT_BYTES * len(new))
     for place, event in enumerate(new):
         seq, salt = row.head + place + 1, salts[place * SALT_BYTES : (place + 1) * SALT_BYTES]
         hashed = payload_hash(salt, event.payload)
-        digest = next_digest(digest, envelope(row.tenant, row.stream_id, seq, recorded_at, event), hashed)
+        digest = chain.follow(seq, recorded_at, event, hashed)
         rows.append(
             (
                 seq, event.key, event.kind, event.schema_version, event.occurred_at, event.actor, event.run_id,
@@ -197,7 +214,7 @@ def write(unit: Unit, row: StreamRow, new: Sequence[NewEvent], recorded_at: int,
             )
         )  # fmt: skip
     _INSERT.run(unit, (row.tenant, row.number, recorded_at), rows)
-    return digest
+    return chain.digest
 
 
 _RESTORE = Bulk(events, ("tenant", "stream"), _FIELDS)
@@ -219,11 +236,10 @@ def restore(unit: Unit, row: StreamRow, found: Sequence[StoredEvent], owner: str
     the chain of this stream. The new head digest; the caller moves the head.
 
     What is sealed stays sealed with the key that it has: a copy is erased with the original."""
-    digest, rows = row.digest, []
+    chain, rows = Chain(row.tenant, row.stream_id, row.digest), []
     keep = _sealer(unit, row.tenant, owner)
     for seq, event in enumerate(found, row.head + 1):
-        fields = envelope(row.tenant, row.stream_id, seq, event.recorded_at, event)
-        digest = next_digest(digest, fields, event.payload_hash)
+        digest = chain.follow(seq, event.recorded_at, event, event.payload_hash)
         kept = keep(event.payload, event.salt) if event.sealed is None else (event.sealed, None)
         rows.append(
             (
@@ -233,35 +249,7 @@ def restore(unit: Unit, row: StreamRow, found: Sequence[StoredEvent], owner: str
             )
         )  # fmt: skip
     _RESTORE.run(unit, (row.tenant, row.number), rows)
-    return digest
-
-
-def envelope(
-    tenant: str, stream_id: str, seq: int, recorded_at: int, event: NewEvent | StoredEvent
-) -> dict[str, str | int]:
-    """What the digest covers besides the payload. Fields that are empty are left out."""
-    fields: dict[str, str | int] = {
-        "tenant": tenant,
-        "stream_id": stream_id,
-        "seq": seq,
-        "event_id": event.key.hex(),
-        "kind": event.kind,
-        "schema_version": event.schema_version,
-        "recorded_at": recorded_at,
-    }
-    if event.occurred_at is not None:
-        fields["occurred_at"] = event.occurred_at
-    if event.actor is not None:
-        fields["actor"] = event.actor
-    if event.run_id is not None:
-        fields["run_id"] = event.run_id
-    if event.causation_id is not None:
-        fields["causation_id"] = event.causation_id
-    if event.correlation_id is not None:
-        fields["correlation_id"] = event.correlation_id
-    if event.origin is not None:
-        fields["origin"] = event.origin
-    return fields
+    return chain.digest
 
 
 _AFTER = Prepared(
@@ -569,14 +557,13 @@ def came_through(unit: Unit, tenant: str, stream: int, sessions: Collection[str]
 
 def broken_link(row: StreamRow, found: Sequence[StoredEvent], seq: int, digest: bytes) -> str | None:
     """What is wrong with these events as a continuation of (seq, digest); None when all is well."""
+    chain = Chain(row.tenant, row.stream_id, digest)
     for event in found:
         if event.seq != seq + 1:
             return f"seq {seq + 1} is missing"
         if event.payload is not None and payload_hash(event.salt or b"", event.payload) != event.payload_hash:
             return f"the payload of seq {event.seq} was changed"
-        fields = envelope(row.tenant, row.stream_id, event.seq, event.recorded_at, event)
-        digest = next_digest(digest, fields, event.payload_hash)
-        if digest != event.digest:
+        if chain.follow(event.seq, event.recorded_at, event, event.payload_hash) != event.digest:
             return f"the digest of seq {event.seq} does not follow from what stands before it"
         seq = event.seq
     return None

@@ -3,6 +3,9 @@
 Most of a prompt is said by events of its session: their ids and texts are named by seq. Any other long text is a row of
 its own, by hash, once per session, for consecutive prompts say mostly the same. Other event ids, which no compression
 makes smaller, are kept as their 16 bytes in front, where an erasure finds them.
+
+What repeats pieces of such a text, as a layout does of the summary in its prompt, is compressed with that text as the
+dictionary: the pieces cost two or three bytes each. The first of its hashes is that text's then.
 """
 
 import hashlib
@@ -10,7 +13,7 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +30,10 @@ _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=T
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _HEADER = struct.Struct(">II")
 _HASH = 16
+_REACH = 32_768
+"""Bytes that the compression looks back."""
+_HAS_DICTIONARY = 0x20
+"""In the second byte of what is compressed with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +48,13 @@ def text_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_HASH]
 
 
-def pack(value: Any, log: Mapping[str, Said]) -> tuple[bytes, dict[bytes, str]]:
-    """The packed JSON value, and the texts by hash that it refers to. `log` holds events of the session by id."""
+def pack(value: Any, log: Mapping[str, Said], dictionary: str | None = None) -> tuple[bytes, dict[bytes, str]]:
+    """The packed JSON value, and the texts by hash that it refers to. `log` holds events of the session by id;
+    `dictionary` is a text that it repeats pieces of."""
     known = _references(log)
     texts: dict[bytes, tuple[int, str]] = {}
+    if dictionary is not None:
+        texts[text_hash(dictionary)] = 0, dictionary
     ids: dict[str, int] = {}
 
     def word(text: str) -> str:
@@ -59,10 +69,21 @@ def pack(value: Any, log: Mapping[str, Said]) -> tuple[bytes, dict[bytes, str]]:
                 found = f"{_MARK}s{text}" if text[:1] == _MARK else text
         return found
 
-    body = zlib.compress(_spell(_mapped(value, word, known)).encode("utf-8", "surrogatepass"), LEVEL)
+    body = _compressed(_spell(_mapped(value, word, known)).encode("utf-8", "surrogatepass"), dictionary)
     head = _HEADER.pack(len(texts), len(ids))
     named = b"".join(texts) + b"".join(bytes.fromhex(one.replace("-", "")) for one in ids)
     return head + named + body, {key: text for key, (_, text) in texts.items()}
+
+
+def _compressed(data: bytes, dictionary: str | None) -> bytes:
+    if dictionary is None:
+        return zlib.compress(data, LEVEL)
+    made = zlib.compressobj(LEVEL, zdict=_zdict(dictionary))
+    return made.compress(data) + made.flush()
+
+
+def _zdict(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")[-_REACH:]
 
 
 def _references(log: Mapping[str, Said]) -> dict[str, str]:
@@ -172,11 +193,47 @@ def _number(reference: str) -> int:
     return int(reference[_KIND + 1 : -1].partition(".")[0])
 
 
-def opened(packed: bytes) -> Packed:
+def opened(packed: bytes, texts: Mapping[bytes, str] | None = None) -> Packed:
+    """`texts` has the dictionary, if there is one. Raises Unreadable when it is not there."""
     hashes, count = reference_hashes(packed), _HEADER.unpack_from(packed)[1]
     start = _HEADER.size + len(hashes) * _HASH
     ids = [unpack_id(packed[start + at * 16 : start + (at + 1) * 16]) for at in range(count)]
-    return Packed(hashes, ids, zlib.decompress(packed[start + count * 16 :]).decode("utf-8", "surrogatepass"))
+    body, with_text = packed[start + count * 16 :], dictionary_hash(packed)
+    if with_text is None:
+        return Packed(hashes, ids, zlib.decompress(body).decode("utf-8", "surrogatepass"))
+    if not texts or with_text not in texts:
+        raise Unreadable("the text that it was compressed with is gone")
+    found = zlib.decompressobj(zdict=_zdict(texts[with_text])).decompress(body)
+    return Packed(hashes, ids, found.decode("utf-8", "surrogatepass"))
+
+
+def dictionary_hash(packed: bytes) -> bytes | None:
+    """The hash of the text that a value was compressed with, if it was with any."""
+    texts, ids = _HEADER.unpack_from(packed)
+    flags = packed[_HEADER.size + texts * _HASH + ids * 16 + 1]
+    return packed[_HEADER.size : _HEADER.size + _HASH] if flags & _HAS_DICTIONARY else None
+
+
+SAMPLES, TELLING = 16, 24
+"""How many strings of a value are looked for in texts, and from how many characters on one tells anything."""
+
+
+def repeated(value: Any, texts: Sequence[str]) -> str | None:
+    """Which of these texts the value repeats pieces of, if any."""
+    pieces = [one for one in strings(value) if len(one) >= TELLING and not _UUID(one)]
+    pieces = pieces[:: len(pieces) // SAMPLES + 1]
+    hits = [(sum(piece in text for piece in pieces), text) for text in texts]
+    best, text = max(hits, default=(0, ""))
+    return text if best else None
+
+
+def strings(value: Any) -> Iterator[str]:
+    """All strings in a JSON value but its keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from strings(item)
 
 
 def reference_hashes(packed: bytes) -> list[bytes]:

@@ -19,6 +19,8 @@ from workers.store.streams import StreamRow
 from workers.store.tables import snapshots, texts
 
 Json = dict[str, Any]
+Seqs = Mapping[str, int]
+"""The places of events in their session, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +135,21 @@ _LAYOUT = Prepared(
 
 def layout(unit: Unit, tenant: str, stream: int, snapshot_id: str) -> Any:
     """The layout as JSON; None once it was erased."""
+    return carried(unit, tenant, stream, snapshot_id)[0]
+
+
+def carried(unit: Unit, tenant: str, stream: int, snapshot_id: str) -> tuple[Any, Seqs]:
+    """The layout, and the seqs of the events that it names, as far as they are known without looking them up."""
     found = unit.run(_LAYOUT, {"of_tenant": tenant, "of_id": snapshot_id}).fetchone()
     if not found or not found[0]:
-        return None
-    known = _packed_last.get(found[0])
-    return _value(unit, tenant, stream, found[0]) if known is None else known
+        return None, {}
+    packed = found[0]
+    if (known := _packed_last.get((tenant, stream, packed))) is not None:
+        return known
+    texts = stored_texts(unit, tenant, stream, packing.reference_hashes(packed))
+    opened = packing.opened(packed, texts)
+    named = said(unit, tenant, stream, opened)
+    return json.loads(opened.filled(texts, named)), {event_id: seq for seq, (event_id, _) in named.items()}
 
 
 def body(unit: Unit, row: SnapshotRow) -> Json | None:
@@ -170,8 +182,9 @@ def _value(unit: Unit, tenant: str, stream: int, packed: bytes) -> Any:
 
 
 def _filled(unit: Unit, tenant: str, stream: int, packed: bytes) -> str:
-    found = packing.opened(packed)
-    return found.filled(stored_texts(unit, tenant, stream, found.hashes), said(unit, tenant, stream, found))
+    texts = stored_texts(unit, tenant, stream, packing.reference_hashes(packed))
+    found = packing.opened(packed, texts)
+    return found.filled(texts, said(unit, tenant, stream, found))
 
 
 def said(unit: Unit, tenant: str, stream: int, found: packing.Packed) -> dict[int, tuple[str, Sequence[str | None]]]:
@@ -212,11 +225,8 @@ def showing(unit: Unit, home: StreamRow, events: Collection[str]) -> list[str]:
     query = sa.select(snapshots.c.id, snapshots.c.layout, snapshots.c.body).where(
         snapshots.c.tenant == home.tenant, snapshots.c.stream == home.number, snapshots.c.body.is_not(None)
     )
-    return [row.id for row in unit.execute(query) if any(_shows(row, "", seq) for seq in seqs) or _names(row, events)]
-
-
-def _names(row: Any, events: Collection[str]) -> bool:
-    return any(_shows(row, event_id, None) for event_id in set(events) & set(packing.opened(row.body).ids))
+    found = ((row.id, _Shown.of(unit, home.tenant, home.number, row)) for row in unit.execute(query))
+    return [name for name, shown in found if any(shown.shows("", seq) for seq in seqs) or shown.names(events)]
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -240,16 +250,19 @@ class Packed:
 
 # The layouts packed last, for the next prompt of a view need not unpack the one before; and the bodies opened last, as
 # text. Both by their bytes, which are read from the store first, so that what was erased is not found here.
-_packed_last = Kept[bytes, Any](64)
+_packed_last = Kept[tuple[str, int, bytes], tuple[Any, Seqs]](64)
 _opened_last = Kept[tuple[str, int, bytes], str](64, 24 * 1024 * 1024)
 
 
-def packed(layout_json: Any, body_json: Json, said: Mapping[str, packing.Said]) -> Packed:
-    """`said` are events of the session that the prompt shows, by id."""
-    # Nothing of the layout is left to be looked up, for the next compile of the view waits for it.
-    packed_layout, found = packing.pack(layout_json, {})
-    _packed_last.put(packed_layout, layout_json)
-    packed_body, more = packing.pack(body_json, said)
+def packed(home: tuple[str, int], layout_json: Any, body_json: Json, log: Mapping[str, packing.Said]) -> Packed:
+    """`home` is the tenant and the stream, `log` has events of the session by id: those that the prompt shows, and
+    those that the layouts before it named."""
+    packed_body, found = packing.pack(body_json, log)
+    # Of the layout no text is looked up but the one that it repeats, for the next compile of the view waits for it.
+    named = {one: log[one] for one in packing.strings(layout_json) if one in log}
+    places = {one: packing.Said(said.seq) for one, said in named.items()}
+    packed_layout, more = packing.pack(layout_json, places, packing.repeated(layout_json, list(found.values())))
+    _packed_last.put((*home, packed_layout), (layout_json, {one: said.seq for one, said in places.items()}))
     return Packed(packed_layout, packed_body, {**found, **more})
 
 
@@ -293,7 +306,8 @@ def strip(unit: Unit, row: SnapshotRow, body_json: Json) -> tuple[int, set[bytes
     """Put a smaller body in the place of the stored one. The bytes freed, and the texts that it no longer needs."""
     mine = (snapshots.c.tenant == row.tenant, snapshots.c.id == row.id)
     before = unit.execute(sa.select(snapshots.c.body).where(*mine)).scalar_one()
-    after, found = packing.pack(body_json, {})
+    named = said(unit, row.tenant, row.stream, packing.opened(before))
+    after, found = packing.pack(body_json, {event_id: packing.Said(seq) for seq, (event_id, _) in named.items()})
     unit.execute(sa.update(snapshots).where(*mine).values(body=after))
     known = _known(unit, row.tenant, row.stream, found.keys())
     missing = ((name, text) for name, text in found.items() if name not in known)
@@ -325,7 +339,11 @@ def erase_with(unit: Unit, tenant: str, session: int, event_id: str, seq: int | 
         named if seq is None else sa.or_(named, snapshots.c.stream == session),
     )
     found = unit.execute(query).all()
-    erased = [row for row in found if _shows(row, event_id, seq if row.stream == session else None)]
+    erased = [
+        row
+        for row in found
+        if _Shown.of(unit, tenant, row.stream, row).shows(event_id, seq if row.stream == session else None)
+    ]
     for row in erased:
         gone = {"layout": None, "body": None, "redacted_at": now}
         unit.execute(sa.update(snapshots).where(snapshots.c.tenant == tenant, snapshots.c.id == row.id).values(gone))
@@ -339,13 +357,32 @@ def _all_hashes(row: Any) -> list[bytes]:
     return [*packing.reference_hashes(row.body), *packing.reference_hashes(row.layout)]
 
 
-def _shows(row: Any, event_id: str, seq: int | None) -> bool:
-    """Whether the event is in what was rendered or carried on, not only in the account of what was left out."""
-    carried, found = packing.opened(row.layout), packing.opened(row.body)
-    if seq in carried.seqs() or event_id in carried.ids:
-        return True
-    shown = found.part("provenance")
-    return seq in shown.seqs() or any(found.ids[place] == event_id for place in shown.places())
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a snapshot shows: what was rendered or carried on, not what it only accounts for as left out."""
+
+    carried: packing.Packed | None
+    found: packing.Packed
+
+    @classmethod
+    def of(cls, unit: Unit, tenant: str, stream: int, row: Any) -> "_Shown":
+        key = packing.dictionary_hash(row.layout)
+        try:
+            texts = stored_texts(unit, tenant, stream, [key]) if key else None
+            return cls(packing.opened(row.layout, texts), packing.opened(row.body))
+        except packing.Unreadable:
+            return cls(None, packing.opened(row.body))
+
+    def shows(self, event_id: str, seq: int | None) -> bool:
+        # What cannot be read any more may have shown anything.
+        if self.carried is None or seq in self.carried.seqs() or event_id in self.carried.ids:
+            return True
+        shown = self.found.part("provenance")
+        return seq in shown.seqs() or any(self.found.ids[place] == event_id for place in shown.places())
+
+    def names(self, events: Collection[str]) -> bool:
+        """Whether it shows one of these, wherever that stands, by its id."""
+        return any(self.shows(event_id, None) for event_id in set(events) & set(self.found.ids))
 
 
 def _drop_texts(unit: Unit, tenant: str, stream: int, candidates: set[bytes]) -> None:
