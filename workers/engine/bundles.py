@@ -289,6 +289,12 @@ def _restore_prompt(unit: Unit, tenant: str, session: str, told: Json) -> int:
         raise InvalidRequest(f"Version {told['version']} is not the one that was hashed.", path="prompt")
     names = ("id", "version", "parent", "view", "about", "content_hash", "created_at")
     row = SnapshotRow(tenant=tenant, stream=home.number, redacted_at=None, **{name: told[name] for name in names})
-    snapshots.put(unit, row, None, snapshots.packed((row.tenant, row.stream), told["layout"], told["body"], {}))
+    try:
+        content = snapshots.packed((row.tenant, row.stream), told["layout"], told["body"], {})
+    except (KeyError, TypeError, ValueError):
+        raise InvalidRequest(
+            f"Version {row.version} of the bundle has no report of its units.", path="prompt"
+        ) from None
+    snapshots.put(unit, row, None, content)
     streams.raise_version(unit, home, row.version)
     return 1

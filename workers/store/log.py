@@ -142,14 +142,31 @@ _WITH_HEADS = Prepared(
     )
 )
 
-_MANY: Mapping[DialectName, str] = {
-    # By number and not by name, which the driver would have to look up for each id.
-    "sqlite": f"WITH wanted(key) AS (VALUES {', '.join(f'(?{place})' for place in range(3, AT_ONCE + 3))}) "
-    f"SELECT {_NAMES} FROM wanted CROSS JOIN events WHERE tenant = ?1 AND stream = ?2 AND event_id = wanted.key",
-    # One index look-up for each, whatever the planner thinks of a table that it has no statistics of yet.
-    "postgresql": "SELECT found.* FROM unnest(%b::bytea[]) AS wanted(key) CROSS JOIN LATERAL (SELECT "
-    f"{_NAMES} FROM events WHERE tenant = %s AND stream = %s AND event_id = wanted.key OFFSET 0) AS found",
-}
+
+def _by_each(columns: str, column: str, kind: str) -> Mapping[DialectName, str]:
+    """SQL for the events of a stream under many values of one column. One index look-up for each, whatever the planner
+    thinks of a table that it has no statistics of yet; by number and not by name, which a driver would look up, too."""
+    places = ", ".join(f"(?{place})" for place in range(3, AT_ONCE + 3))
+    mine = f"events.tenant = mine.tenant AND events.stream = mine.stream AND events.{column} = wanted.one"
+    return {
+        "sqlite": f"WITH mine(tenant, stream) AS (VALUES (?1, ?2)), wanted(one) AS (VALUES {places}) "
+        f"SELECT {columns} FROM mine CROSS JOIN wanted CROSS JOIN events WHERE {mine}",
+        "postgresql": "SELECT found.* FROM (SELECT %s::varchar AS tenant, %s::bigint AS stream) AS mine CROSS JOIN "
+        f"unnest(%b::{kind}[]) AS wanted(one) CROSS JOIN LATERAL (SELECT {columns} FROM events WHERE {mine} OFFSET 0) "
+        "AS found",
+    }
+
+
+_MANY = _by_each(_NAMES, "event_id", "bytea")
+_NAMED = _by_each("events.seq, events.event_id", "seq", "bigint")
+
+
+def _at(unit: Unit, sql: Mapping[DialectName, str], tenant: str, stream: int, wanted: Sequence[Any]) -> list[Any]:
+    """At most so many as are looked up at once."""
+    params: tuple[Any, ...] = (tenant, stream, list(wanted))
+    if unit.dialect == "sqlite":
+        params = (tenant, stream, *wanted, *([wanted[-1]] * (AT_ONCE - len(wanted))))
+    return list(unit.driver.execute(sql[unit.dialect], params).fetchall())
 
 
 def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, Known]:
@@ -164,7 +181,7 @@ def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) 
     held: dict[bytes, Known] = {}
     for name, number in _with_heads(unit, tenant, names):
         for at in range(0, len(keys), AT_ONCE):
-            for row in _look_up(unit, tenant, number, keys[at : at + AT_ONCE]):
+            for row in _at(unit, _MANY, tenant, number, keys[at : at + AT_ONCE]):
                 held[row[0]] = _known(unit, tenant, name, row[1:])
     return held
 
@@ -182,15 +199,6 @@ def _with_heads(unit: Unit, tenant: str, names: Sequence[str]) -> list[tuple[str
 def _known(unit: Unit, tenant: str, name: str, found: Sequence[Any]) -> Known:
     seq, kind, version, payload = found
     return Known(name, seq, kind, version, subject_keys.payload(unit, tenant, payload))
-
-
-def _look_up(unit: Unit, tenant: str, number: int, keys: Sequence[bytes]) -> list[Any]:
-    params: tuple[Any, ...]
-    if unit.dialect == "sqlite":
-        params = (tenant, number, *keys, *([keys[-1]] * (AT_ONCE - len(keys))))
-    else:
-        params = (list(keys), tenant, number)
-    return list(unit.driver.execute(_MANY[unit.dialect], params).fetchall())
 
 
 _INSERT = Bulk(events, ("tenant", "stream", "recorded_at"), tuple(name for name in _FIELDS if name != "recorded_at"))
@@ -404,14 +412,17 @@ def said(
 ) -> dict[int, tuple[str, Sequence[str | None]]]:
     """By seq the id of each event, and of the quoted ones the texts of their content parts."""
     found: dict[int, tuple[str, Sequence[str | None]]] = {}
-    for chosen, payload in ((set(seqs) - set(quoted), sa.null()), (set(quoted), events.c.payload)):
-        wanted = sorted(chosen)
-        for start in range(0, len(wanted), 500):
-            query = sa.select(events.c.seq, events.c.event_id, payload).where(
-                events.c.tenant == tenant, events.c.stream == stream, events.c.seq.in_(wanted[start : start + 500])
-            )
-            for seq, key, stored in unit.execute(query):
-                found[seq] = unpack_id(key), _part_texts(subject_keys.payload(unit, tenant, stored))
+    named = sorted(set(seqs) - set(quoted))
+    for start in range(0, len(named), AT_ONCE):
+        for seq, key in _at(unit, _NAMED, tenant, stream, named[start : start + AT_ONCE]):
+            found[seq] = unpack_id(key), ()
+    wanted = sorted(quoted)
+    for start in range(0, len(wanted), 500):
+        query = sa.select(events.c.seq, events.c.event_id, events.c.payload).where(
+            events.c.tenant == tenant, events.c.stream == stream, events.c.seq.in_(wanted[start : start + 500])
+        )
+        for seq, key, stored in unit.execute(query):
+            found[seq] = unpack_id(key), _part_texts(subject_keys.payload(unit, tenant, stored))
     return found
 
 

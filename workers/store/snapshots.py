@@ -12,6 +12,7 @@ from sqlalchemy import bindparam
 
 from domain.canonical import canonical_json, content_hash, parse_json
 from workers.store import log, packing
+from workers.store.columns import by_column, by_row
 from workers.store.database import Bulk, Prepared, Unit, insert
 from workers.store.kept import Kept
 from workers.store.log import pack_id
@@ -166,7 +167,22 @@ def body(unit: Unit, row: SnapshotRow) -> Json | None:
         except packing.Unreadable:
             return None
         _opened_last.put(key, text, len(text) + len(packed))
-    found: Json = json.loads(text)
+    return _told(json.loads(text))
+
+
+def _kept(body: Json) -> Json:
+    """The body as it is stored: the units of its report by column. Raises ValueError when they are no rows."""
+    units = body["report"]["units"]
+    if not isinstance(units, list) or not all(isinstance(one, dict) for one in units):
+        raise ValueError("report.units")
+    return {**body, "report": {**body["report"], "units": by_column(units)}}
+
+
+def _told(found: Json) -> Json:
+    """The body that was stored. Those of earlier releases have the units by row."""
+    units = found["report"]["units"]
+    if isinstance(units, dict):
+        found["report"]["units"] = by_row(units)
     return found
 
 
@@ -257,7 +273,7 @@ _opened_last = Kept[tuple[str, int, bytes], str](64, 24 * 1024 * 1024)
 def packed(home: tuple[str, int], layout_json: Any, body_json: Json, log: Mapping[str, packing.Said]) -> Packed:
     """`home` is the tenant and the stream, `log` has events of the session by id: those that the prompt shows, and
     those that the layouts before it named."""
-    packed_body, found = packing.pack(body_json, log)
+    packed_body, found = packing.pack(_kept(body_json), log)
     # Of the layout no text is looked up but the one that it repeats, for the next compile of the view waits for it.
     named = {one: log[one] for one in packing.strings(layout_json) if one in log}
     places = {one: packing.Said(said.seq) for one, said in named.items()}
@@ -307,7 +323,7 @@ def strip(unit: Unit, row: SnapshotRow, body_json: Json) -> tuple[int, set[bytes
     mine = (snapshots.c.tenant == row.tenant, snapshots.c.id == row.id)
     before = unit.execute(sa.select(snapshots.c.body).where(*mine)).scalar_one()
     named = said(unit, row.tenant, row.stream, packing.opened(before))
-    after, found = packing.pack(body_json, {event_id: packing.Said(seq) for seq, (event_id, _) in named.items()})
+    after, found = packing.pack(_kept(body_json), {event_id: packing.Said(seq) for seq, (event_id, _) in named.items()})
     unit.execute(sa.update(snapshots).where(*mine).values(body=after))
     known = _known(unit, row.tenant, row.stream, found.keys())
     missing = ((name, text) for name, text in found.items() if name not in known)
