@@ -99,7 +99,12 @@ class Attached:
 
 
 def _sources(row: Document, chunks: Iterable[Chunk], text: str) -> Iterator[Source]:
-    """The parts as the index takes them: the title and the headings that a part stands under count as its words."""
+    """The parts as the index takes them: the title and the headings that a part stands under count as its words. An
+    event that a client made up may tell of any parts: none is looked at that does not come after the one before."""
+    at = 0
     for one in chunks:
+        if not at <= one.start < one.end:
+            continue
+        at = one.end
         part = text[one.start : one.end]
         yield Source(one.start, DOCUMENT, row.title, part, row.recorded_at, under=one.heading)
