@@ -148,16 +148,12 @@ class _Batch:
         self._take_along()
         names = sorted(self._targets, key=lambda name: (name != self.home.stream_id, name))
         rows = [self.home if name == self.home.stream_id else self._open(name) for name in names]
-        for row in rows:
-            self._write(row, self._targets[row.stream_id])
+        with self.unit.together():
+            moved = [self._write(row, self._targets[row.stream_id]) for row in rows]
+            self._want(rows)
+        _check(moved)
         for place, first in self._echoes:
             self.receipts[place]["seq"] = self.receipts[first]["seq"]
-        for row in rows:
-            if not row.stream_id.startswith("audit/"):
-                head = row.head + len(self._targets[row.stream_id].events)
-                work.want(self.unit, self.tenant, row.number, "project", head)
-                self.moved.append(row.number)
-        faults.point("append.after_work")
         for erased in self.erased:
             log.erase(self.unit, self.tenant, erased.stream, erased.key)
             documents.drop(self.unit, self.tenant, erased.number, erased.seq)
@@ -165,6 +161,14 @@ class _Batch:
             event_id = log.unpack_id(erased.key)
             self.forgotten += snapshots.erase_with(self.unit, self.tenant, erased.number, event_id, seq, self.now)
             self._erase_copies(erased.stream, erased.key)
+
+    def _want(self, rows: Sequence[StreamRow]) -> None:
+        for row in rows:
+            if not row.stream_id.startswith("audit/"):
+                head = row.head + len(self._targets[row.stream_id].events)
+                work.want(self.unit, self.tenant, row.number, "project", head)
+                self.moved.append(row.number)
+        faults.point("append.after_work")
 
     def _take_along(self) -> None:
         """What was made from what is erased goes too, each by a redaction of its own in the stream where it stands."""
@@ -259,7 +263,7 @@ class _Batch:
                 log.erase(self.unit, self.tenant, stream_id, key)
                 self.forgotten += snapshots.erase_with(self.unit, self.tenant, number, event_id, seq, self.now)
                 row = self._open(stream_id)
-                self._write(row, _Target([forking.erased_too(event_id, stream_id)], [_NO_RECEIPT]))
+                _check([self._write(row, _Target([forking.erased_too(event_id, stream_id)], [_NO_RECEIPT]))])
                 work.want(self.unit, self.tenant, number, "project", row.head + 1)
                 self.moved.append(number)
 
@@ -283,7 +287,8 @@ class _Batch:
         self._echoes.append((len(self.receipts), place))
         self.receipts.append({**self.receipts[place], "duplicate": True})
 
-    def _write(self, row: StreamRow, target: _Target) -> None:
+    def _write(self, row: StreamRow, target: _Target) -> Any:
+        """What `_check` asks whether the head has moved."""
         at = max(self.now, row.updated_at)
         digest = log.write(self.unit, row, target.events, at, self._owner(row))
         faults.point("append.after_events")
@@ -291,14 +296,19 @@ class _Batch:
             if place != _NO_RECEIPT:
                 self.receipts[place]["seq"] = seq
         about = self.about if row.stream_id == self.home.stream_id else row.about
-        if not streams.move(self.unit, row, row.head + len(target.events), digest, about, at):
-            raise StoreUnavailable("The stream's head moved under its lock; try again.")
+        moved = streams.moved(self.unit, row, row.head + len(target.events), digest, about, at)
         faults.point("append.after_head")
+        return moved
 
     def _owner(self, row: StreamRow) -> str | None:
         """Whose payloads they are: what is written to a fork is the fork's."""
         about = self.about if row.name == self.home.name else row.about
         return owner(row.stream_id, about.get("subject"))
+
+
+def _check(moved: Sequence[Any]) -> None:
+    if any(one.rowcount != 1 for one in moved):
+        raise StoreUnavailable("The stream's head moved under its lock; try again.")
 
 
 def _about(told: SessionStarted) -> Json:

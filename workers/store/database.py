@@ -186,6 +186,12 @@ class Unit:
         elif params:
             self.driver.cursor().executemany(sql, params)
 
+    def together(self) -> contextlib.AbstractContextManager[Any]:
+        """Inside, PostgreSQL gets the statements in one go and answers them at the end, or when one is fetched."""
+        found: contextlib.AbstractContextManager[Any]
+        found = contextlib.nullcontext() if self.dialect == "sqlite" else self.driver.pipeline()
+        return found
+
     def execute(self, statement: sa.Executable, params: Any = None) -> Any:
         return self.connection.execute(statement, params)
 
@@ -308,7 +314,7 @@ class Database:
             return
         self._rows += rows
         if self._rows >= self._counted_at:
-            self._counted_at = self._rows * 1.3 + 500
+            self._counted_at = self._rows * 2 + 500
             with contextlib.suppress(StoreUnavailable, exc.DBAPIError), self.write(EVERY) as unit:
                 unit.execute(sa.select(sa.func.promptctx_count_rows()))
 

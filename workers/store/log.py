@@ -132,41 +132,49 @@ _KNOWN_ONE = Prepared(_one)
 AT_ONCE = 100
 """Ids that one statement looks up; of fewer, the last is repeated."""
 
-_NAMED_AT_ONCE = 6
-
-_WITH_HEADS = Prepared(
-    lambda dialect: sa.select(streams.c.stream_id, streams.c.number).where(
-        streams.c.tenant == bindparam("of_tenant"),
-        streams.c.stream_id.in_([bindparam(f"name{place}") for place in range(_NAMED_AT_ONCE)]),
-        streams.c.head > 0,
-    )
-)
+_NAMES_AT_ONCE = 6
 
 
-def _by_each(columns: str, column: str, kind: str) -> Mapping[DialectName, str]:
-    """SQL for the events of a stream under many values of one column. One index look-up for each, whatever the planner
-    thinks of a table that it has no statistics of yet; by number and not by name, which a driver would look up, too."""
-    places = ", ".join(f"(?{place})" for place in range(3, AT_ONCE + 3))
-    mine = f"events.tenant = mine.tenant AND events.stream = mine.stream AND events.{column} = wanted.one"
+def _by_each(mine: str, columns: str, column: str, kind: str) -> Mapping[DialectName, str]:
+    """SQL for the events under many values of one column, in each of the streams `mine`. One index look-up for each,
+    whatever the planner thinks of a table that it has no statistics of yet."""
+    # By number and not by name, which the driver would have to look up for each.
+    places = ", ".join(f"(?{place})" for place in range(1, AT_ONCE + 1))
+    fits = f"events.tenant = mine.tenant AND events.stream = mine.stream AND events.{column} = wanted.one"
     return {
-        "sqlite": f"WITH mine(tenant, stream) AS (VALUES (?1, ?2)), wanted(one) AS (VALUES {places}) "
-        f"SELECT {columns} FROM mine CROSS JOIN wanted CROSS JOIN events WHERE {mine}",
-        "postgresql": "SELECT found.* FROM (SELECT %s::varchar AS tenant, %s::bigint AS stream) AS mine CROSS JOIN "
-        f"unnest(%b::{kind}[]) AS wanted(one) CROSS JOIN LATERAL (SELECT {columns} FROM events WHERE {mine} OFFSET 0) "
-        "AS found",
+        "sqlite": f"WITH wanted(one) AS (VALUES {places}) SELECT mine.name, {columns} "
+        f"FROM {mine.format(*_places('?{}'))} AS mine CROSS JOIN wanted CROSS JOIN events WHERE {fits}",
+        "postgresql": f"WITH wanted AS (SELECT unnest(%b::{kind}[]) AS one) SELECT mine.name, found.* FROM "
+        f"{mine.format(*_places('%s'))} AS mine CROSS JOIN wanted CROSS JOIN LATERAL "
+        f"(SELECT {columns} FROM events WHERE {fits} OFFSET 0) AS found",
     }
 
 
-_MANY = _by_each(_NAMES, "event_id", "bytea")
-_NAMED = _by_each("events.seq, events.event_id", "seq", "bigint")
+def _places(mark: str) -> list[str]:
+    return [mark.format(place) for place in range(AT_ONCE + 1, AT_ONCE + _NAMES_AT_ONCE + 2)]
 
 
-def _at(unit: Unit, sql: Mapping[DialectName, str], tenant: str, stream: int, wanted: Sequence[Any]) -> list[Any]:
-    """At most so many as are looked up at once."""
-    params: tuple[Any, ...] = (tenant, stream, list(wanted))
-    if unit.dialect == "sqlite":
-        params = (tenant, stream, *wanted, *([wanted[-1]] * (AT_ONCE - len(wanted))))
-    return list(unit.driver.execute(sql[unit.dialect], params).fetchall())
+_HELD = _by_each(
+    "(SELECT tenant, number AS stream, stream_id AS name FROM streams WHERE head > 0 AND tenant = {} AND stream_id IN ("
+    + ", ".join(["{}"] * _NAMES_AT_ONCE)
+    + "))",
+    _NAMES, "event_id", "bytea",
+)  # fmt: skip
+_IDS = _by_each(
+    "(SELECT tenant, number AS stream, stream_id AS name FROM streams WHERE tenant = {} AND number = {})",
+    "events.seq, events.event_id", "seq", "bigint",
+)  # fmt: skip
+
+
+def _each(unit: Unit, sql: Mapping[DialectName, str], wanted: Sequence[Any], *of: Any) -> Iterator[Any]:
+    """The rows that such a statement finds for `wanted`, in pieces that it takes."""
+    for at in range(0, len(wanted), AT_ONCE):
+        some = list(wanted[at : at + AT_ONCE])
+        if unit.dialect == "sqlite":
+            params = (*some, *([some[-1]] * (AT_ONCE - len(some))), *of)
+        else:
+            params = (some, *of)
+        yield from unit.driver.execute(sql[unit.dialect], params).fetchall()
 
 
 def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, Known]:
@@ -179,21 +187,11 @@ def known(unit: Unit, tenant: str, names: Sequence[str], keys: Sequence[bytes]) 
         found = unit.run(_KNOWN_ONE, params).fetchall()
         return {row[1]: _known(unit, tenant, row[0], row[2:]) for row in found}
     held: dict[bytes, Known] = {}
-    for name, number in _with_heads(unit, tenant, names):
-        for at in range(0, len(keys), AT_ONCE):
-            for row in _at(unit, _MANY, tenant, number, keys[at : at + AT_ONCE]):
-                held[row[0]] = _known(unit, tenant, name, row[1:])
+    for at in range(0, len(names), _NAMES_AT_ONCE):
+        some = [*names[at : at + _NAMES_AT_ONCE], *([names[-1]] * _NAMES_AT_ONCE)][:_NAMES_AT_ONCE]
+        for name, key, *found in _each(unit, _HELD, keys, tenant, *some):
+            held[key] = _known(unit, tenant, name, found)
     return held
-
-
-def _with_heads(unit: Unit, tenant: str, names: Sequence[str]) -> list[tuple[str, int]]:
-    """The streams of these names that hold anything, with their numbers."""
-    found: list[tuple[str, int]] = []
-    for at in range(0, len(names), _NAMED_AT_ONCE):
-        some = names[at : at + _NAMED_AT_ONCE]
-        params = {f"name{place}": some[min(place, len(some) - 1)] for place in range(_NAMED_AT_ONCE)}
-        found += unit.run(_WITH_HEADS, {**params, "of_tenant": tenant}).fetchall()
-    return found
 
 
 def _known(unit: Unit, tenant: str, name: str, found: Sequence[Any]) -> Known:
@@ -412,10 +410,8 @@ def said(
 ) -> dict[int, tuple[str, Sequence[str | None]]]:
     """By seq the id of each event, and of the quoted ones the texts of their content parts."""
     found: dict[int, tuple[str, Sequence[str | None]]] = {}
-    named = sorted(set(seqs) - set(quoted))
-    for start in range(0, len(named), AT_ONCE):
-        for seq, key in _at(unit, _NAMED, tenant, stream, named[start : start + AT_ONCE]):
-            found[seq] = unpack_id(key), ()
+    for _, seq, key in _each(unit, _IDS, sorted(set(seqs) - set(quoted)), tenant, stream):
+        found[seq] = unpack_id(key), ()
     wanted = sorted(quoted)
     for start in range(0, len(wanted), 500):
         query = sa.select(events.c.seq, events.c.event_id, events.c.payload).where(

@@ -128,11 +128,16 @@ _MOVE = Prepared(
 
 def move(unit: Unit, row: StreamRow, head: int, digest: bytes, about: Mapping[str, Any], at: int) -> bool:
     """Set the head from the one that `row` has; false if it is no longer that."""
+    return bool(moved(unit, row, head, digest, about, at).rowcount == 1)
+
+
+def moved(unit: Unit, row: StreamRow, head: int, digest: bytes, about: Mapping[str, Any], at: int) -> Any:
+    """The same, as a cursor that has moved one row or none: to be asked once the answer is there."""
     params = {
         "in_tenant": row.tenant, "of_stream": row.stream_id, "from_head": row.head, "to_head": head, "digest": digest,
         "new_about": canonical_json(about) if about else b"{}", "of_subject": about.get("subject"), "at": at,
     }  # fmt: skip
-    return bool(unit.run(_MOVE, params).rowcount == 1)
+    return unit.run(_MOVE, params)
 
 
 _COUNT_VERSION = Prepared(
