@@ -2,9 +2,10 @@
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, TypedDict
 
 import uuid_utils
@@ -52,6 +53,16 @@ class EventOptions(TypedDict, total=False):
 
 def new_id() -> str:
     return str(uuid_utils.uuid7())
+
+
+def refuse_unknown(given: Iterable[str], known: Iterable[str], call: str) -> None:
+    """Raises TypeError, as Python does of a call without `**options`: what nobody reads would be lost in silence."""
+    taken = list(known)
+    for name in given:
+        if name not in taken:
+            near = [one for one in taken if sorted(one) == sorted(name)] or get_close_matches(name, taken, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(taken)}."
+            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}; {hint}")
 
 
 def id_of(session: str, kind: str, payload: Mapping[str, Any]) -> str:
@@ -104,7 +115,8 @@ class Track:
     prompt_id: str | None = None
 
     @classmethod
-    def of(cls, session: str, options: SessionOptions) -> "Track":
+    def of(cls, session: str, options: SessionOptions, call: str = "session") -> "Track":
+        refuse_unknown(options, SessionOptions.__annotations__, call)
         given = {key: value for key, value in options.items() if value is not None}
         first = [content_draft(session, "session.started", given)] if given else []
         return cls(_calls.checked_id("session", session), first)

@@ -11,12 +11,14 @@ from typing import Any, Literal, TypeAlias, Unpack
 
 from promptctx import _calls, _history, errors
 from promptctx._http import AsyncSender, Call, Sender, Steps, T
-from promptctx._track import Draft, EventOptions, SessionOptions, Track, content_draft, draft, new_id
+from promptctx._track import Draft, EventOptions, SessionOptions, Track, content_draft, draft, new_id, refuse_unknown
 from promptctx.prompt import AsyncJob, AsyncPrompt, Format, Job, Prompt
 from promptctx.values import Document, EventRecord, JobState, Page, PromptInfo, Receipt, State, build
 from promptctx.verbs import Verbs
 
 Stream: TypeAlias = Literal["session", "subject", "tenant", "audit"]
+
+_ROLLBACK = ("to_version", "to_seq", "scope", "reason", "loosen")
 
 
 class _Shared:
@@ -55,6 +57,7 @@ def _fork(track: Track, child: Track, at_seq: int | None) -> Steps[None]:
 def _rollback(
     track: Track, to_seq: int | None, to_version: int | None, payload: Mapping[str, Any], options: EventOptions
 ) -> Steps[Receipt]:
+    refuse_unknown(options, (*_ROLLBACK, *EventOptions.__annotations__), "rollback")
     if to_seq is None:
         if to_version is None:
             raise errors.InvalidRequest("Say where to roll back to: to_version or to_seq.")
@@ -201,7 +204,7 @@ class Session(_Shared, Verbs[Receipt]):
 
     def fork(self, session_id: str, *, at_seq: int | None = None, **options: Unpack[SessionOptions]) -> "Session":
         """A new session that begins as this one was at `at_seq` (else: as it is). This one is untouched."""
-        child = Track.of(session_id, options)
+        child = Track.of(session_id, options, "fork")
         self._sender.run(_fork(self._track, child, at_seq))
         return Session(self._sender, child)
 
@@ -340,7 +343,7 @@ class AsyncSession(_Shared, Verbs[Coroutine[Any, Any, Receipt]]):
         self, session_id: str, *, at_seq: int | None = None, **options: Unpack[SessionOptions]
     ) -> "AsyncSession":
         """A new session that begins as this one was at `at_seq` (else: as it is). This one is untouched."""
-        child = Track.of(session_id, options)
+        child = Track.of(session_id, options, "fork")
         await self._sender.run(_fork(self._track, child, at_seq))
         return AsyncSession(self._sender, child)
 

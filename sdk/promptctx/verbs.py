@@ -3,13 +3,24 @@
 What a verb returns is up to who mixes them in: a receipt, an awaitable receipt, or in a batch the event's id.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack
 
 from promptctx import _messages, errors
 from promptctx._messages import listed, named
-from promptctx._track import Draft, EventOptions, SessionOptions, Track, content_draft, draft, new_id, with_id
+from promptctx._track import (
+    Draft,
+    EventOptions,
+    SessionOptions,
+    Track,
+    content_draft,
+    draft,
+    new_id,
+    refuse_unknown,
+    with_id,
+)
 from promptctx.values import Receipt
 
 R = TypeVar("R")
@@ -18,6 +29,8 @@ Level: TypeAlias = Literal["block", "warn"]
 ResultStatus: TypeAlias = Literal["ok", "error", "rejected", "timeout"]
 Scope: TypeAlias = Literal["session", "subject", "tenant"]
 MemoryKind: TypeAlias = Literal["semantic", "episodic", "procedural"]
+
+_ENVELOPE = EventOptions.__annotations__
 
 
 def _given(**fields: Any) -> dict[str, Any]:
@@ -37,6 +50,15 @@ def _shot(one: Any) -> dict[str, Any]:
     return {"user": pair[0], "assistant": pair[1]}
 
 
+def _refuse_unknown(options: EventOptions) -> None:
+    """Raises TypeError for a keyword that is neither the verb's own nor the envelope's, naming the verb."""
+    if not options.keys() <= _ENVELOPE.keys():
+        verb = next(one for one in inspect.stack(0) if not one.function.startswith("_"))
+        code = verb.frame.f_code
+        own = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        refuse_unknown(options, [*own, *_ENVELOPE], verb.function)
+
+
 class Verbs(ABC, Generic[R]):
     """Verbs build an event and hand it to `_emit`. Every verb takes the envelope as keywords (`EventOptions`)."""
 
@@ -48,6 +70,7 @@ class Verbs(ABC, Generic[R]):
     def _send(
         self, kind: str, payload: Any, options: EventOptions, actor: str | None = None, schema_version: int = 1
     ) -> R:
+        _refuse_unknown(options)
         if self._track.run_id and "run_id" not in options:
             options = {**options, "run_id": self._track.run_id}
         return self._emit(draft(kind, payload, options, actor=actor, schema_version=schema_version), options)
@@ -70,16 +93,19 @@ class Verbs(ABC, Generic[R]):
 
     def start(self, **options: Unpack[SessionOptions]) -> R:
         """Say or change the session's defaults. `client.session(…, mode=…)` does so with the first event it sends."""
+        refuse_unknown(options, SessionOptions.__annotations__, "start")
         return self._emit(content_draft(self.id, "session.started", options), {})
 
     def start_run(self, goal: str = "", *, mode: str | None = None, **options: Unpack[EventOptions]) -> R:
         """Begin one agent loop, under a new `run_id` unless one is given; what follows carries it until `end_run`."""
+        _refuse_unknown(options)
         run = options.get("run_id") or new_id()
         self._track.run_id = run
         return self._send("run.started", _given(run_id=run, goal=goal, mode=mode), {**options, "run_id": run})
 
     def end_run(self, result: str = "", *, status: str = "done", **options: Unpack[EventOptions]) -> R:
         """End the run that this object started, or the one named by `run_id`."""
+        _refuse_unknown(options)
         run = options.get("run_id") or self._track.run_id
         if not run:
             raise errors.InvalidRequest("No run is open: start_run() comes first, or name the run with run_id.")

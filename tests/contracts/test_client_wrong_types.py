@@ -1,5 +1,6 @@
 """What is of the wrong type is refused by its name in one sentence, before anything is sent; warnings are told."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from promptctx import Client, InvalidEvent, Session
+from promptctx import AsyncClient, Client, InvalidEvent, Session
 from promptctx.testing import FakeServer
 
 pytest_plugins = ["api_server"]
@@ -45,6 +46,62 @@ def test_a_wrong_type_is_one_clear_sentence_that_names_it(what: str) -> None:
     assert what.split()[0].lower() in raised.value.message.lower()
     assert "\n" not in raised.value.message
     assert server.requests == []
+
+
+MISSPELT: dict[str, Callable[[Any], Any]] = {
+    "user() got an unexpected keyword argument 'actr'; did you mean 'actor'?": lambda s: s.user("hello", actr="agent"),
+    "user() got an unexpected keyword argument 'expected_sq'; did you mean 'expected_seq'?": (
+        lambda s: s.user("hello", expected_sq=99)
+    ),
+    "constraint() got an unexpected keyword argument 'levl'; did you mean 'level'?": (
+        lambda s: s.constraint("a", "x", levl="warn")
+    ),
+    "tool_result() got an unexpected keyword argument 'documents'; it takes call_id, content, status": (
+        lambda s: s.tool_result("q1", documents=["d1"])
+    ),
+    "remember() got an unexpected keyword argument 'tag'; did you mean 'tags'?": lambda s: s.remember("x", tag=["a"]),
+    "start() got an unexpected keyword argument 'modle'; did you mean 'model'?": lambda s: s.start(modle="x"),
+    "start_run() got an unexpected keyword argument 'gaol'; did you mean 'goal'?": lambda s: s.start_run(gaol="x"),
+    "rollback() got an unexpected keyword argument 'loosn'; did you mean 'loosen'?": (
+        lambda s: s.rollback(to_seq=0, loosn=True)
+    ),
+    "fork() got an unexpected keyword argument 'titel'; did you mean 'title'?": lambda s: s.fork("t", titel="x"),
+}
+
+
+@pytest.mark.parametrize("sentence", MISSPELT)
+def test_a_misspelt_keyword_is_a_type_error_that_names_it(sentence: str) -> None:
+    server = FakeServer()
+    with Client(transport=server) as client, pytest.raises(TypeError) as raised:
+        MISSPELT[sentence](client.session("s-1"))
+    assert str(raised.value).startswith(sentence)
+    assert server.requests == []
+
+
+async def _misspelt(act: Callable[[Any], Any]) -> None:
+    async with AsyncClient(transport=FakeServer()) as client:
+        await act(client.session("s-1"))
+
+
+@pytest.mark.parametrize("sentence", MISSPELT)
+def test_so_it_is_in_the_asynchronous_twin(sentence: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        asyncio.run(_misspelt(MISSPELT[sentence]))
+    assert str(raised.value).startswith(sentence)
+
+
+def test_a_misspelt_option_of_a_session_is_refused_where_it_is_opened() -> None:
+    wrong: Any = {"modle": "gpt-4o"}
+    for client in (Client(transport=FakeServer()), AsyncClient(transport=FakeServer())):
+        with pytest.raises(TypeError, match="session\\(\\) got an unexpected keyword argument 'modle'"):
+            client.session("s-1", **wrong)
+
+
+def test_a_run_is_not_begun_by_a_call_that_is_refused() -> None:
+    session: Any = Client(transport=FakeServer()).session("s-1")
+    with pytest.raises(TypeError):
+        session.start_run(run="r")
+    assert session.run_id is None
 
 
 def test_iterables_of_every_kind_are_lists() -> None:
