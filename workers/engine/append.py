@@ -210,7 +210,7 @@ class _Batch:
             name = erased.stream_id
             assert isinstance(one.payload, EventRedacted)
             self.erased.append(closures.erased(self.unit, self.home, erased, one.payload, one.event_id))
-        if isinstance(one.payload, SessionForked):
+        if type(one.payload) is SessionForked:
             self._fork(one.payload)
         if name != self.home.stream_id:
             event = replace(
@@ -227,7 +227,7 @@ class _Batch:
         target.events.append(event)
         target.places.append(len(self.receipts))
         self.receipts.append({"event_id": one.event_id, "seq": 0, "stream": name.split("/", 1)[0], "duplicate": False})
-        if isinstance(one.payload, ContextRolledBack):
+        if type(one.payload) is ContextRolledBack:
             self._take_back(one, one.payload)
 
     def _fork(self, told: SessionForked) -> None:
