@@ -46,8 +46,12 @@ def covers(whole: str, part: str) -> bool:
     held, wanted = words(whole), words(part)
     if not wanted or _negations(held) != _negations(wanted):
         return False
-    size = len(wanted)
-    return any(held[at : at + size] == wanted for at in range(len(held) - size + 1))
+    return _run(wanted) in _run(held)
+
+
+def _run(found: tuple[str, ...]) -> str:
+    """Words as one text in which no word begins or ends inside another: a search in it takes as long as both are."""
+    return "\0".join(("", *found, ""))
 
 
 def alike(one: str, other: str) -> bool:

@@ -1,6 +1,7 @@
 """Scoring of memories: how relevant a text is to a query, and how important it still is."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from domain.recall.naming import SPEAKER, marked, names
@@ -33,7 +34,8 @@ def shares(query: str, texts: Iterable[str]) -> list[dict[str, float]]:
 def _weighed(query: str, texts: Iterable[str]) -> tuple[frozenset[str], list[frozenset[str]], dict[str, float]]:
     wanted = frozenset(terms(query))
     held = [frozenset(terms(text)) for text in texts]
-    weights = {term: _rarity(sum(term in one for one in held), len(held)) for term in sorted(wanted)}
+    holding = Counter(term for one in held for term in one & wanted)
+    weights = {term: _rarity(holding[term], len(held)) for term in sorted(wanted)}
     return wanted, held, weights
 
 

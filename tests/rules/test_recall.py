@@ -1,7 +1,11 @@
 """Recall: which terms find what, how long messages are parted, and how passages are ranked."""
 
+import json
 import re
+import sys
+from collections.abc import Callable
 from itertools import pairwise
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -60,6 +64,64 @@ def test_passages_hold_the_whole_text_and_none_is_too_long(text: str, size: int)
     parts = passages(text, size)
     assert re.sub(r"\s", "", "".join(parts)) == re.sub(r"\s", "", text)
     assert all(width(part) <= size for part in parts)
+
+
+def parted_piece_by_piece(piece: str, size: int) -> list[str]:
+    """How a sentence without an end is cut, told the plain way: what is left is measured anew after each cut."""
+    found: list[str] = []
+    while width(piece) > size:
+        reach = size if piece.isascii() else size // 3
+        space = piece.rfind(" ", reach // 2, reach)
+        end = space if space > 0 else reach
+        found.append(piece[:end].strip())
+        piece = piece[end:].strip()
+    return [*found, piece]
+
+
+@given(st.text(st.sampled_from("ab c é王 \u3000\U0001f600\u0301,"), min_size=1, max_size=400), st.integers(12, 200))
+def test_a_sentence_without_an_end_is_cut_between_words_and_within_those_that_are_too_long(
+    text: str, size: int
+) -> None:
+    one = " ".join(text.split())
+    assert not one or passages(one, size) == parted_piece_by_piece(one, size)
+
+
+def measured(call: Callable[[], object]) -> int:
+    """How many characters a call has measured."""
+    found = 0
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal found
+        if event == "call" and frame.f_code is width.__code__:
+            found += len(frame.f_locals["text"])
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+MEGABYTE = 1_000_000
+ROWS = [{"id": row, "name": f"row {row}", "value": row * 7 % 1000} for row in range(30_000)]
+CHINESE = [{"姓名": "王小明", "年龄": row % 90} for row in range(12_000)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(" " * MEGABYTE, id="spaces"),
+        pytest.param("\n " * (MEGABYTE // 2), id="empty lines"),
+        pytest.param("中文没有标点" * (MEGABYTE // 18), id="Chinese without an end"),
+        pytest.param("مرحبا بالعالم " * (MEGABYTE // 25), id="Arabic without an end"),
+        pytest.param("a" * MEGABYTE + "é", id="one word"),
+        pytest.param(json.dumps(ROWS), id="JSON of thirty thousand rows"),
+        pytest.param(json.dumps(CHINESE, ensure_ascii=False, separators=(",", ":")), id="Chinese JSON"),
+    ],
+)
+def test_no_text_is_measured_more_than_a_few_times(text: str) -> None:
+    assert measured(lambda: passages(text)) <= 5 * len(text)
 
 
 def test_a_long_message_is_parted_where_sentences_end() -> None:
