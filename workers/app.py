@@ -87,6 +87,8 @@ def _common(settings: Settings, broker: str) -> dict[str, Any]:
         "worker_prefetch_multiplier": 1,
         "worker_max_tasks_per_child": 1000,
         "worker_max_memory_per_child": 1_000_000,
+        # A new child takes seconds to start where the machine is busy: killed after the usual four it never would.
+        "worker_proc_alive_timeout": 60.0,
         "worker_soft_shutdown_timeout": 10,
         "worker_enable_soft_shutdown_on_idle": True,
         "worker_cancel_long_running_tasks_on_connection_loss": True,
