@@ -86,6 +86,9 @@ class Receipt(BaseModel):
     stream: Stream
     duplicate: bool = Field(description="the log had it already")
     redacted: bool | None = Field(None, description="true if it was erased meanwhile; it was not stored again")
+    warnings: list[str] | None = Field(
+        None, description="what was hardly meant: a removal of what is not there, core rules that an instruction drops"
+    )
 
 
 class Appended(BaseModel):

@@ -35,9 +35,9 @@ _LARGEST = 2**53
 """The largest whole number that a server takes."""
 
 
-def checked_id(what: str, value: str) -> str:
+def checked_id(what: str, value: object) -> str:
     """An id as the server allows it: 1 to 200 characters, no control characters, no slash."""
-    if not 1 <= len(value) <= 200:
+    if not isinstance(value, str) or not 1 <= len(value) <= 200:
         raise errors.InvalidRequest(f"A {what} id is a string of 1 to 200 characters.")
     if "/" in value or not all(character >= " " and not "\x7f" <= character <= "\x9f" for character in value):
         raise errors.InvalidRequest(f"A {what} id holds neither control characters nor a slash.")
@@ -95,7 +95,8 @@ def append(session: str, drafts: Sequence[Mapping[str, Any]], expected_seq: int 
 
 def _appended(response: httpx2.Response) -> Appended:
     data = json_of(response)
-    return Appended(data["head"], tuple(build(Receipt, item) for item in data["events"]))
+    told = [{**item, "warnings": tuple(item.get("warnings") or ())} for item in data["events"]]
+    return Appended(data["head"], tuple(build(Receipt, item) for item in told))
 
 
 def events(session: str, after: int = 0, *, limit: int = 200, stream: str | None = None) -> Call[Page[EventRecord]]:

@@ -1,6 +1,7 @@
 """What a session object remembers between calls, and the drafts it sends: the sync and the async session share it."""
 
 import json
+import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ import uuid_utils
 from promptctx import _calls, errors
 from promptctx._http import Steps
 from promptctx.values import Receipt
+
+logger = logging.getLogger("promptctx")
 
 Draft: TypeAlias = dict[str, Any]
 _NAMESPACE = uuid.UUID("6f1d6a0e-4f0b-5c57-9a2e-7d1c0a5b3e11")
@@ -136,6 +139,9 @@ class Track:
         appended = yield from _calls.append(self.id, [*before, *drafts], expected_seq).ask()
         self.first = [one for one in self.first if one not in before]
         self.seq = max(self.seq, appended.head)
+        for receipt in appended.receipts:
+            for warning in receipt.warnings:
+                logger.warning("event %s of %s: %s", receipt.seq, self.id, warning)
         return appended.receipts[len(before) :]
 
     def append_one(self, made: Draft, options: EventOptions) -> Steps[Receipt]:

@@ -136,7 +136,8 @@ def _tools(server: MCPServer[Any], opened: Callable[[Context[Any, Any]], Opened]
         event = {"kind": kind, "payload": payload, "actor": ACTOR, **({"event_id": event_id} if event_id else {})}
         async with _asking(opened(ctx)) as client:
             (receipt,) = await client.session(session).append([event])
-        return {"event_id": receipt.event_id, "seq": receipt.seq, "duplicate": receipt.duplicate}
+        told = {"event_id": receipt.event_id, "seq": receipt.seq, "duplicate": receipt.duplicate}
+        return {**told, **({"warnings": list(receipt.warnings)} if receipt.warnings else {})}
 
     @server.tool(annotations=READS)
     async def compile_prompt(

@@ -1,7 +1,7 @@
 """A server in the process, for tests of agents: `Client(transport=FakeServer())`.
 
 The log's rules are the real ones: numbering per stream, the same id again, `expected_seq`, rollbacks and forks.
-Payloads are not checked, and nothing is trimmed: a prompt is the whole history as chat messages, and a token is four
+Payloads are hardly checked, and nothing is trimmed: a prompt is the whole history as chat messages, and a token is four
 characters of JSON. The time machine diffs two prompts, says why an event is in one, replays, plans a rollback, and
 knows flags and labels; what needs a compiler or memory says that it is not in the fake.
 """
@@ -19,6 +19,7 @@ from promptctx import errors
 from promptctx._fake import Json, answer, digest_of, message, paged, render, stats, stream_of
 from promptctx._fake_history import TimeMachine, lacking
 from promptctx._fake_past import ROLLBACK, in_force, report
+from promptctx._fake_rules import judged, refuse_empty, refuse_name, warnings
 
 _NOW = "2026-01-01T00:00:00Z"
 _SLOTS = ("constraints", "planner", "task_memory", "tool_state", "profile", "recall")
@@ -73,6 +74,10 @@ class FakeServer(TimeMachine, httpx2.MockTransport):
         known, head = [self._lookup(draft) for draft in drafts], len(self.events(session))
         if expected is not None and int(expected) != head and not all(known):
             raise errors.ConcurrencyConflict(f"Session {session!r} is at {head}, not at {expected}.", head=head)
+        for draft in drafts:
+            refuse_empty(draft)
+        if not head:
+            refuse_name(session)
         self._allow(session, [draft for draft, receipt in zip(drafts, known, strict=True) if not receipt])
         self.started.setdefault(session, {})
         receipts = [self._add(session, draft) for draft in drafts]
@@ -95,6 +100,7 @@ class FakeServer(TimeMachine, httpx2.MockTransport):
             self._fork(session, draft["payload"])
         stream = stream_of(draft)
         events = self.events(session, stream)
+        told = list(warnings(in_force(events), draft)) if judged(draft["kind"]) else []
         event_id, seq = draft.get("event_id") or f"event-{len(self._known) + 1}", len(events) + 1
         digest = digest_of([draft["kind"], draft["payload"]])
         events.append({**draft, "event_id": event_id, "seq": seq, "recorded_at": _NOW, "digest": digest})
@@ -104,7 +110,7 @@ class FakeServer(TimeMachine, httpx2.MockTransport):
         if draft["kind"] == ROLLBACK and draft["payload"].get("scope") != "memory_kept":
             receipt |= {"takes_back": [], "conflicts": []}
         self._known[event_id] = digest, receipt
-        return {**receipt, "duplicate": False}
+        return {**receipt, "duplicate": False, **({"warnings": told} if told else {})}
 
     def _events(self, request: httpx2.Request, session: str) -> httpx2.Response:
         asked, rows = request.url.params, self.events(self._there(session), request.url.params.get("stream", "session"))

@@ -17,12 +17,14 @@ def build(kind: type[T], data: Mapping[str, Any], **more: Any) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Where an event stands: its number in its stream, and whether the log had it already."""
+    """Where an event stands: its number in its stream, and whether the log had it already. `warnings` tell what was
+    hardly meant, such as the removal of a rule that is not there."""
 
     event_id: str
     seq: int
     duplicate: bool = False
     stream: str = "session"
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

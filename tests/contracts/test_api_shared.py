@@ -54,6 +54,71 @@ def log_of(api: httpx2.Client, session: str = "s-1", stream: str = "session") ->
     return found
 
 
+def warned(told: Json) -> list[list[str]]:
+    return [one.get("warnings", []) for one in told["events"]]
+
+
+def test_what_was_hardly_meant_is_told_with_the_receipt(api: httpx2.Client) -> None:
+    unknown = str(uuid.uuid4())
+    first = {"role": "r", "rules": [{"text": "a", "core": True}, {"text": "b"}]}
+    told = append(
+        api,
+        {"kind": "instruction.set", "payload": first},
+        {"kind": "instruction.set", "payload": {**first, "text": "more"}},
+        {"kind": "instruction.set", "payload": {"rules": [{"text": "Be long."}]}},
+        {"kind": "constraint.set", "payload": {"id": "c", "text": "x"}},
+        {"kind": "constraint.removed", "payload": {"id": "c"}},
+        {"kind": "constraint.removed", "payload": {"id": "c"}},
+        {"kind": "tool.removed", "payload": {"name": "t"}},
+        {"kind": "message.unpinned", "payload": {"event_id": unknown}},
+        {"kind": "message.pinned", "payload": {"event_id": unknown}},
+        {"kind": "user.input", "payload": {"content": ""}},
+        event("hello"),
+    )
+    assert warned(told) == [
+        [],
+        [],
+        ["an instruction replaces the one before whole: the role and 1 core rule of that one no longer hold"],
+        [],
+        [],
+        ["no rule 'c' is set in this session: nothing was removed"],
+        ["no tool 't' is registered in this session: nothing was removed"],
+        [f"no message {unknown!r} is pinned in this session: nothing was unpinned"],
+        [f"no message {unknown!r} is in this session: nothing was pinned"],
+        ["the user's message is empty: prompts show it as (empty)"],
+        [],
+    ]
+
+
+def test_a_warning_comes_once_and_alone_too(api: httpx2.Client) -> None:
+    gone = {"kind": "tool.removed", "payload": {"name": "t"}, "event_id": str(uuid.uuid4())}
+    assert [len(one) for one in warned(append(api, gone))] == [1]
+    assert warned(append(api, gone)) == [[]]
+    assert warned(append(api, {"kind": "user.input", "payload": {"content": [{"type": "text", "text": " "}]}}))[0]
+    append(api, {"kind": "tool.registered", "payload": {"name": "t"}})
+    assert warned(append(api, {"kind": "tool.removed", "payload": {"name": "t"}})) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "path"),
+    [
+        ("instruction.set", {}, "payload"),
+        ("instruction.set", {"rules": [{"text": " "}]}, "payload"),
+        ("constraint.set", {"id": "q", "text": ""}, "payload.text"),
+    ],
+)
+def test_a_rule_without_a_word_is_refused(api: httpx2.Client, kind: str, payload: Json, path: str) -> None:
+    told = refused(post(api, "/v1/sessions/s-1/events", {"kind": kind, "payload": payload}), 422, "invalid_event")
+    assert told == {"path": path, "kind": kind}
+
+
+@pytest.mark.parametrize("name", ["%2E", "%2E%2E", "a@3"])
+def test_a_new_session_is_not_called_as_folders_and_prompts_are(api: httpx2.Client, name: str) -> None:
+    told = refused(post(api, f"/v1/sessions/{name}/events", event()), 422, "invalid_request")
+    assert told == {"path": "session"}
+    assert answer(api.get("/v1/sessions"))["sessions"] == []
+
+
 def refused(response: httpx2.Response, status: int, code: str) -> Json:
     told = answer(response, status)
     assert told["code"] == code

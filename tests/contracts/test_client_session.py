@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -277,15 +278,28 @@ def test_unknown_things_have_their_errors(client: Client) -> None:
         client.job("nothing")
 
 
-@pytest.mark.parametrize("name", ["..", ".", "a b", "城市?x=1#y", "100%", "a%2Fb", "-", "🏳️‍🌈", "x" * 200])
+@pytest.mark.parametrize(
+    "name", ["...", ".x", "a@", "a@b", "a b", "城市?x=1#y", "100%", "a%2Fb", "-", "🏳️‍🌈", "x" * 200]
+)
 def test_any_allowed_id_reaches_the_server_as_it_is(client: Client, server: FakeServer, name: str) -> None:
     client.session(name).user("hi")
     assert [one.id for one in client.sessions()] == [name]
     assert next(client.session(name).events()).seq == 1
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "x" * 201, "a\nb", "\x00", "\x9b31m", "\ud800"])
-def test_an_id_that_no_server_takes_is_refused_at_once(client: Client, name: str) -> None:
+def test_what_was_hardly_meant_is_told_by_the_receipt_and_logged(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = client.session("s-1")
+    with caplog.at_level(logging.WARNING, logger="promptctx"):
+        receipt = session.remove_constraint("no-such")
+    assert receipt.warnings == ("no rule 'no-such' is set in this session: nothing was removed",)
+    assert caplog.messages == [f"event 1 of s-1: {receipt.warnings[0]}"]
+    assert session.user("hello").warnings == ()
+
+
+@pytest.mark.parametrize("name", ["", None, 7, "a/b", "x" * 201, "a\nb", "\x00", "\x9b31m", "\ud800"])
+def test_an_id_that_no_server_takes_is_refused_at_once(client: Client, name: Any) -> None:
     with pytest.raises(InvalidRequest, match="id"):
         client.session(name)
 

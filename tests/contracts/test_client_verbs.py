@@ -34,7 +34,7 @@ SHORT: dict[str, Act] = {
     "start": lambda s: s.start(mode="chat"),
     "start_run": lambda s: s.start_run(),
     "end_run": lambda s: s.end_run(run_id="r"),
-    "instructions": lambda s: s.instructions(),
+    "instructions": lambda s: s.instructions(text="t"),
     "constraint": lambda s: s.constraint("c", "text"),
     "remove_constraint": lambda s: s.remove_constraint("c"),
     "user": lambda s: s.user("hi"),

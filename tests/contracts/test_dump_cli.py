@@ -100,10 +100,10 @@ def test_a_prompt_that_is_erased_meanwhile_is_no_failure(run: Run, server: FakeS
 
 
 def test_without_a_folder_it_is_the_sessions_own(run: Run, tmp_path: Path) -> None:
-    run("emit", "..", "user.input", '{"content": "hi"}')
-    run("compile", "..")
-    assert run("dump", "..").exit_code == 0
-    assert sorted(contents(tmp_path / "dumps" / "%2E.")) == ["index.json", "v0001.json"]
+    run("emit", ".x", "user.input", '{"content": "hi"}')
+    run("compile", ".x")
+    assert run("dump", ".x").exit_code == 0
+    assert sorted(contents(tmp_path / "dumps" / "%2Ex")) == ["index.json", "v0001.json"]
 
 
 def test_a_folder_of_another_session_is_left_alone(run: Run, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """A session goes out as chat messages or as lines of events, and comes in again as it was."""
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -54,6 +56,29 @@ def test_chat_messages_come_out_as_they_went_in(server: FakeServer, tmp_path: Pa
     (tmp_path / "chat.json").write_text(json.dumps({"model": "gpt-4o", "messages": CHAT, "tools": TOOLS}))
     (session,) = imported(server, tmp_path / "chat.json")
     assert messages(server, session) == {"model": "gpt-4o", "messages": CHAT, "tools": TOOLS}
+
+
+def test_lines_of_an_older_log_come_in_without_what_is_refused_now(server: FakeServer, tmp_path: Path) -> None:
+    kinds = [
+        ("session.started", {"parent": ".."}),
+        ("instruction.set", {}),
+        ("constraint.set", {"id": "q", "text": ""}),
+        ("user.input", {"content": "hi"}),
+    ]
+    lines = [
+        {"session": name, "event_id": str(UUID(int=number)), "kind": kind, "payload": payload}
+        for number, (name, (kind, payload)) in enumerate(product(("..", "a@3"), kinds))
+    ]
+    (tmp_path / "old.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    first, second = imported(server, tmp_path / "old.jsonl")
+    assert first.startswith("session-")
+    assert second.startswith("a-3-")
+    for name in (first, second):
+        assert [one["kind"] for one in server.events(name)] == [
+            "session.started", "custom.import.instruction", "custom.import.constraint", "user.input",
+        ]  # fmt: skip
+        assert server.events(name)[0]["payload"] == {"parent": first}
+    assert imported(server, tmp_path / "old.jsonl") == []
 
 
 def test_lines_of_events_bring_the_session_back(server: FakeServer, tmp_path: Path) -> None:

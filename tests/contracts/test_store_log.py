@@ -23,6 +23,7 @@ from domain.errors import (
 from workers.clock import SetClock
 from workers.engine import Deps, Engine
 from workers.store import EVERY, Database
+from workers.store.tables import streams
 
 shared_fixtures = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -154,10 +155,26 @@ def test_names_that_cannot_be_ids_are_refused(engine: Engine, tenant: str, name:
         engine.append(tenant, name, [said("a")])
 
 
-@pytest.mark.parametrize("name", ["x" * 200, "会话 1", "..", "a?b#c%2F", "'; DROP TABLE events; --", "👩\u200d👧"])
+@pytest.mark.parametrize(
+    "name", ["x" * 200, "会话 1", "...", "s@", "s@1x", "a?b#c%2F", "'; DROP TABLE events; --", "👩\u200d👧"]
+)
 def test_any_other_name_is_an_id(engine: Engine, tenant: str, name: str) -> None:
     assert engine.append(tenant, name, [said("a")])["head"] == 1
     assert engine.sessions(tenant)["sessions"][0]["id"] == name
+
+
+@pytest.mark.parametrize(("name", "why"), [(".", "folder"), ("..", "folder"), ("a@3", "SESSION@VERSION")])
+def test_a_new_session_has_no_name_that_addresses_or_prompts_have(
+    engine: Engine, tenant: str, name: str, why: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        engine.append(tenant, name, [said("a")])
+    assert engine.sessions(tenant)["sessions"] == []
+    engine.append(tenant, "s", [said("a")])
+    with engine.deps.database.write(tenant) as unit:  # as an older release let it be called
+        mine = (streams.c.stream_id == "session/s") & (streams.c.tenant == tenant)
+        unit.execute(sa.update(streams).where(mine).values(stream_id=f"session/{name}"))
+    assert engine.append(tenant, name, [said("b")])["head"] == 2
 
 
 @pytest.mark.parametrize(
@@ -167,6 +184,9 @@ def test_any_other_name_is_an_id(engine: Engine, tenant: str, name: str) -> None
         (["text"], "event"),
         ([{}], "kind"),
         ([{"kind": 1}], "kind"),
+        ([{"kind": "instruction.set"}], "payload"),
+        ([{"kind": "instruction.set", "payload": {"text": " ", "rules": [{"text": ""}]}}], "payload"),
+        ([{"kind": "constraint.set", "payload": {"id": "q", "text": " "}}], "payload.text"),
         ([{"kind": "a\x00"}], "kind"),
         ([{"kind": "user.input", "text": "hi"}], "text"),
         ([{"kind": "user.input", "event_id": "x"}], "event_id"),

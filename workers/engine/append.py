@@ -10,7 +10,7 @@ from workers import faults, tracing
 from workers.engine import closures, display, dumping, forking, guards, undoing
 from workers.engine.closures import Erased
 from workers.engine.deps import Deps
-from workers.engine.drafts import Incoming, checked_name, read_drafts
+from workers.engine.drafts import Incoming, checked_name, checked_new, read_drafts
 from workers.engine.reading import owner, subject_stream
 from workers.store import Unit, acts, documents, log, snapshots, streams, work
 from workers.store.log import Known, NewEvent
@@ -68,6 +68,7 @@ def _append(deps: Deps, call: _Call) -> Json:
             deps.dispatcher.ring(tenant, stream, "project")
         faults.point("append.rung")
         dumping.forget_files(deps, tenant, batch.forgotten)
+        batch.warn(look)
         return {"session": call.session, "head": batch.head, "events": batch.receipts}
     raise StoreUnavailable("The session moves faster than its rules can be checked; try again.")
 
@@ -114,6 +115,8 @@ class _Batch:
         faults.point("append.locked")
         self.about: Mapping[str, Any] = self.home.about
         self.head = self.home.head
+        if not self.head:
+            checked_new(session)
         self.receipts: list[Json] = []
         self.moved: list[int] = []
         self.began = self.home.head
@@ -169,6 +172,13 @@ class _Batch:
                 work.want(self.unit, self.tenant, row.number, "project", head)
                 self.moved.append(row.number)
         faults.point("append.after_work")
+
+    def warn(self, look: guards.Look) -> None:
+        """Tell with the receipts what was taken and hardly meant. What the log had already was told of before."""
+        for receipt in self.receipts:
+            told = look.warnings.get(receipt["event_id"])
+            if told and not receipt["duplicate"]:
+                receipt["warnings"] = told
 
     def _take_along(self) -> None:
         """What was made from what is erased goes too, each by a redaction of its own in the stream where it stands."""

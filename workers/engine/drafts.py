@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import uuid_utils
 
+from domain.appending import refuse_empty
 from domain.canonical import canonical_json
 from domain.errors import InvalidEvent, InvalidRequest, PayloadTooLarge
 from domain.events import (
@@ -30,6 +31,7 @@ MAX_BATCH = 10_000
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 
+_LIKE_A_PROMPT = re.compile("@[0-9]+\\Z").search
 _UNFIT = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
 
@@ -66,6 +68,21 @@ def checked_name(name: object, what: str, error: type[InvalidEvent] | type[Inval
     raise error(f"{what}: 1 to {MAX_NAME} characters, no control characters, no '/'.", path=what)
 
 
+def checked_new(session: str) -> None:
+    """Raises InvalidRequest for an id that no new session may have; sessions that have one already keep it."""
+    if session in (".", ".."):
+        raise InvalidRequest(
+            f"session: a session cannot be called {session!r}: in an address that is a folder; choose another id.",
+            path="session",
+        )
+    if _LIKE_A_PROMPT(session):
+        raise InvalidRequest(
+            f"session: {session!r} ends as SESSION@VERSION does, which names a prompt; choose an id that does not end"
+            " in '@' and a number.",
+            path="session",
+        )
+
+
 def is_uuid(name: object) -> bool:
     """Whether it is an id of ours: jobs and prompts are looked up by nothing else."""
     return isinstance(name, str) and _UUID(name) is not None
@@ -97,6 +114,7 @@ def read_draft(wire: Any, limit: int, *, trusted: bool = False) -> Incoming:
         raise InvalidEvent(f"{extra}: no such field of an event; content goes into `payload`.", path=extra)
     kind = _kind(wire.get("kind"))
     payload = _payload(kind, wire)
+    refuse_empty(payload)
     body = _body(kind, payload, limit, trusted)
     key = _key(wire.get("event_id"), "event_id")
     event = NewEvent(key, kind, payload.schema_version, body)

@@ -1,11 +1,13 @@
 """What an append may not do in the state it meets: loosen rules without the right to, pin or rule beyond the limits.
+What it may do and hardly meant is told as a warning.
 
 Most appends need no look at the state, and take none.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from domain.appending import says_nothing, warnings
 from domain.errors import Forbidden, InvalidEvent, StoreUnavailable, Timeout, TooManyPins, TooManyRules
 from domain.events import (
     AnyPayload,
@@ -16,8 +18,10 @@ from domain.events import (
     ContextRolledBack,
     InstructionSet,
     MessagePinned,
+    MessageUnpinned,
     SessionForked,
     SessionStarted,
+    ToolRemoved,
 )
 from domain.reducers import MAX_PINS, loosens
 from domain.rows import Lookups
@@ -32,27 +36,29 @@ TRUSTED_ACTORS = frozenset({None, "user", "operator", "developer", "admin"})
 
 _RULES = (ConstraintRemoved, ConstraintSet, InstructionSet, ContextRolledBack, SessionStarted)
 _LOOKED_AT = (MessagePinned, SessionForked)
-_WATCHED = frozenset({*_RULES, *_LOOKED_AT, BlockDefined, BlockEdited})
+_TAKES_AWAY = (ConstraintRemoved, InstructionSet, MessageUnpinned, ToolRemoved)
+_WATCHED = frozenset({*_RULES, *_LOOKED_AT, *_TAKES_AWAY, BlockDefined, BlockEdited})
 """What any of the checks below is about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The session's seq that an append was checked at, None if it need not stay there; and the ids of the events in it
-    that loosen the rules, with the right to: an administrator's act, to be written down."""
+    """The session's seq that an append was checked at, None if it need not stay there; the ids of the events in it that
+    loosen the rules, with the right to: an administrator's act, to be written down; and warnings by the event's id."""
 
     seq: int | None = None
     loosening: tuple[str, ...] = ()
+    warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], may_loosen: bool) -> Look:
     """Raises InvalidEvent, Forbidden, TooManyPins, TooManyRules."""
     if _WATCHED.isdisjoint([type(one.payload) for one in incoming]):
-        return Look()
+        return Look(warnings=_without_state(incoming))
     blocks.check(deps, tenant, session, incoming, [is_bound(one, may_loosen) for one in incoming])
     binding = any(_needs_look(one, may_loosen) for one in incoming)
-    if not binding and not any(_could_loosen(one.payload) for one in incoming):
-        return Look()
+    if not binding and not any(_is_judged(one.payload) for one in incoming):
+        return Look(warnings=_without_state(incoming))
     with deps.database.read(tenant) as unit:
         home = streams.get(unit, tenant, f"session/{session}")
         known = log.known(unit, tenant, [f"session/{session}"], [one.event.key for one in incoming])
@@ -60,7 +66,7 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
     _check_fork(new)
     head = home.head if home else 0
     events = [one.as_fact(head + place) for place, one in enumerate(new, 1)]
-    state, seq, loosening = ContextState(), 0, []
+    state, seq, loosening, told = ContextState(), 0, [], {}
     if home is not None:
         try:
             project.catch_up(deps, tenant, home.number, head)
@@ -72,8 +78,18 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
     for one, event in zip(new, events, strict=True):
         loosening += [one.event_id] * _check(state, one, may_loosen)
         _check_size(state, one, deps.rule_limit)
+        told[one.event_id] = list(warnings(state.tables, one.payload))
         state.apply(changes(state, event))
-    return Look(seq if binding else None, tuple(loosening))
+    return Look(seq if binding else None, tuple(loosening), told)
+
+
+def _without_state(incoming: Sequence[Incoming]) -> dict[str, list[str]]:
+    nothing = ContextState()
+    return {one.event_id: list(warnings(nothing.tables, one.payload)) for one in incoming if says_nothing(one.payload)}
+
+
+def _is_judged(payload: AnyPayload) -> bool:
+    return _could_loosen(payload) or isinstance(payload, _TAKES_AWAY)
 
 
 def _could_loosen(payload: AnyPayload) -> bool:

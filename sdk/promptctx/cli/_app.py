@@ -1,5 +1,6 @@
 """The frame of the command line: global options, one client per run, errors as one line and an exit code."""
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ from typer.core import TyperGroup
 
 from promptctx import Client, errors
 from promptctx.cli import _screen
+
+_QUIET = logging.NullHandler()
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -55,6 +58,7 @@ class OneLineGroup(TyperGroup):
     ) -> Any:
         _screen.prepare_streams()
         stamina.instrumentation.set_on_retry_hooks([])  # its log lines would stand between ours
+        logging.getLogger("promptctx").addHandler(_QUIET)  # commands show warnings themselves
         cli = extra["obj"] = extra.get("obj") or Cli()
         try:
             code = super().main(args, "promptctx", complete_var, False, windows_expand_args, **extra)

@@ -145,7 +145,7 @@ def _import_one(client: Client | None, item: ImportedSession, prefix: str, resul
         result.fail(item.path, error, session_id)
     file.events += tally.events - before[0]
     file.added += tally.added - before[1]
-    tally.oddities += item.oddities
+    tally.oddities += item.oddities  # also drops what was counted zero times
 
 
 def _send(client: Client, session_id: str, batch: list[Event], tally: Tally) -> None:
@@ -159,6 +159,7 @@ def _send(client: Client, session_id: str, batch: list[Event], tally: Tally) -> 
         return
     known = sum(receipt.duplicate for receipt in receipts)
     tally.duplicates += known
+    tally.oddities["events that the server warned of"] += sum(bool(receipt.warnings) for receipt in receipts)
     tally.added += len(receipts) - known
 
 

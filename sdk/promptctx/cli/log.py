@@ -66,7 +66,8 @@ def emit(
     if as_json:
         return show_json(receipt)
     note = " (was there already)" if receipt.duplicate else ""
-    return say(f"{receipt.event_id} is number {receipt.seq} of the {receipt.stream} stream{note}")
+    say(f"{receipt.event_id} is number {receipt.seq} of the {receipt.stream} stream{note}")
+    return say(*(f"warning: {warning}" for warning in receipt.warnings))
 
 
 @app.command()

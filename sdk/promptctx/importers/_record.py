@@ -36,9 +36,15 @@ def session_id(*parts: Json) -> str:
     whole = "-".join(str(part) for part in parts)
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", whole).strip("-.")
     # Brackets and the like are only punctuation; a lost letter (of another script, say) may be all that differs.
-    if len(safe) <= LONGEST_ID and not any(char.isalnum() and not char.isascii() for char in whole):
+    if safe and len(safe) <= LONGEST_ID and not any(char.isalnum() and not char.isascii() for char in whole):
         return safe
-    return f"{safe[: LONGEST_ID - 9].rstrip('-.')}-{short_hash(whole)}"
+    return f"{safe[: LONGEST_ID - 9].rstrip('-.') or 'session'}-{short_hash(whole)}"
+
+
+def new_id(name: str) -> str:
+    """A session's id as a server takes it for a new one: not `..`, nor what reads as SESSION@VERSION."""
+    unfit = name in (".", "..") or re.search(r"@[0-9]+\Z", name)
+    return f"{session_id(name)[: LONGEST_ID - 9]}-{short_hash(name)}" if unfit else name
 
 
 def kind_name(value: Json) -> str:
@@ -112,8 +118,8 @@ class Recorder:
 
         A later one would replace it, and importers have no right to loosen rules: it is kept beside.
         """
-        if self.instructed or not said:
-            self.oddities["system messages after the first" if said else "empty system messages"] += 1
+        if self.instructed or not said.strip():
+            self.oddities["system messages after the first" if said.strip() else "empty system messages"] += 1
             return self.event(position, "custom.import.instruction", {"text": said}, at=at)
         self.instructed = True
         return self.event(position, "instruction.set", {"text": said}, at=at)

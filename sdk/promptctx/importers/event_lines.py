@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from promptctx.importers._model import ImportedSession, ImportFailed, Json, Sample, Skipped, WireEvent, record, text
+from promptctx.importers._record import NAMESPACE, new_id
 
 SOURCE = "promptctx"
 ENVELOPE = (
@@ -28,9 +29,10 @@ def sessions(sample: Sample) -> Iterator[ImportedSession | Skipped]:
         begun = record(line["payload"]) if line["kind"] == "session.started" else {}
         started[name] = begun | started.get(name, {})
     for name, about in started.items():
+        oddities, parent = Counter(sample.oddities), text(about.get("parent"))
         yield ImportedSession(
-            name, SOURCE, text(about.get("title")), sample.path, Lines(sample, name), Counter(sample.oddities),
-            text(about.get("subject")), text(about.get("parent")),
+            new_id(name), SOURCE, text(about.get("title")), sample.path, Lines(sample, name, oddities), oddities,
+            text(about.get("subject")), parent and new_id(parent),
         )  # fmt: skip
 
 
@@ -45,11 +47,33 @@ def _is_event(line: dict[str, Json]) -> bool:
 class Lines:
     """The events of one session, read anew each time."""
 
-    def __init__(self, sample: Sample, session: str) -> None:
-        self.sample, self.session = sample, session
+    def __init__(self, sample: Sample, session: str, oddities: Counter[str]) -> None:
+        self.sample, self.session, self.oddities = sample, session, oddities
 
     def __iter__(self) -> Iterator[WireEvent]:
+        self.oddities.clear()
+        self.oddities.update(self.sample.oddities)
         for _, value in self.sample.records():
             line = record(value)
             if line.get("session") == self.session:
-                yield {key: line[key] for key in ENVELOPE if key in line}
+                yield self._taken({key: line[key] for key in ENVELOPE if key in line})
+
+    def _taken(self, made: WireEvent) -> WireEvent:
+        """An older log may hold what servers refuse now: rules that say nothing are kept beside, ids are made anew."""
+        payload = record(made["payload"])
+        if _says_nothing(made["kind"], payload):
+            self.oddities["rules without a text, kept beside"] += 1
+            kind = f"custom.import.{made['kind'].partition('.')[0]}"
+            return {**made, "kind": kind, "event_id": str(uuid5(NAMESPACE, f"{made['event_id']}/{kind}"))}
+        parent = text(payload.get("parent")) if made["kind"] in ("session.started", "session.forked") else None
+        return {**made, "payload": {**payload, "parent": new_id(parent)}} if parent else made
+
+
+def _says_nothing(kind: Json, payload: dict[str, Json]) -> bool:
+    if kind == "constraint.set":
+        return not (text(payload.get("text")) or "").strip()
+    if kind != "instruction.set" or payload.get("examples"):
+        return False
+    rules = payload.get("rules")
+    said = [payload, *(record(rule) for rule in (rules if isinstance(rules, list) else ()))]
+    return not any((text(one.get(key)) or "").strip() for one in said for key in ("role", "output_format", "text"))
