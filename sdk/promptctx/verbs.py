@@ -127,8 +127,8 @@ class Verbs(ABC, Generic[R]):
         text: str = "",
         **options: Unpack[EventOptions],
     ) -> R:
-        """The instruction, whole: role, rules, format of the answer; it takes the place of the one before. Core rules may
-        be said once more at the end of a prompt."""
+        """The instruction, whole: role, rules, format of the answer; it takes the place of the one before. Core rules
+        may be said once more at the end of a prompt."""
         ordered = [{"text": rule, "core": True} for rule in listed(core_rules, "core_rules")]
         ordered += [{"text": rule} for rule in listed(rules, "rules")]
         shots = [_shot(one) for one in listed(examples, "examples")]
