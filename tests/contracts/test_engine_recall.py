@@ -6,7 +6,7 @@ import pytest
 import store_histories
 from store_histories import drain, event, said
 
-from workers.engine import Deps, Engine
+from workers.engine import Deps, Engine, Outcome
 from workers.engine.shelves import Shelves
 from workers.store import Database, migrate
 
@@ -207,3 +207,39 @@ def test_many_messages_in_a_row_that_say_nothing_do_not_end_the_search(
     drain(engine)
     talk(engine, tenant, "now", "ada", "Where does my sister live?")
     assert "My sister Ruth lives in Bergen." in shown(compiled(engine, tenant, "now"))
+
+
+LONG = "Ruth ate cake. " * 100
+
+
+def notes(prompt: Json) -> str:
+    return str(prompt["report"]["warnings"])
+
+
+def test_of_long_messages_that_are_not_indexed_yet_a_prompt_looks_through_a_part_and_says_so(
+    engine: Engine, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.engine.shelving.SIZE", len(LONG))
+    talk(engine, tenant, "before", "ada", LONG, LONG, LONG, "My sister Ruth lives in Bergen.")
+    talk(engine, tenant, "now", "ada", "Where does my sister live?")
+    first = compiled(engine, tenant, "now")
+    assert "not indexed yet" in notes(first)
+    assert "Bergen" not in shown(first)
+    for session in ("before", "now"):
+        assert engine.index(tenant, session) is Outcome.DONE
+    second = compiled(engine, tenant, "now", query="Where does sister Ruth live?")
+    assert "not indexed yet" not in notes(second)
+    assert "Bergen" in shown(second)
+
+
+def test_a_prompt_reads_no_more_of_long_messages_than_it_may_and_says_so(
+    engine: Engine, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.engine.recalling.READ", 1)
+    talk(engine, tenant, "before", "ada", "My sister Ruth lives in Bergen.", "My sister Ruth lives, and likes cake.")
+    talk(engine, tenant, "now", "ada", "Where in Bergen does my sister Ruth live?")
+    prompt = compiled(engine, tenant, "now")
+    assert "Bergen." in shown(prompt)
+    assert "cake" not in shown(prompt)
+    assert "without some of what was found" in notes(prompt)
+    assert engine.replay(tenant, prompt["id"])["identical"]

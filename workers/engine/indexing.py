@@ -29,6 +29,9 @@ TASK = "index"
 BATCH = 200
 """Messages whose terms are written in one transaction."""
 
+SIZE = 2_000_000
+"""Bytes of messages after which no further one is read for a batch, about two seconds: a lease outlives each batch."""
+
 AT_ONCE, FEW = 64, 32
 """Passages and messages whose vectors are."""
 
@@ -112,7 +115,7 @@ class _Batch:
 
 def _read(unit: Unit, claimed: Claim, after: int, most: int) -> _Batch:
     tenant, stream = claimed.tenant, claimed.stream
-    return _Batch(streams.head(unit, tenant, stream), recall.logged(unit, tenant, stream, after, most))
+    return _Batch(streams.head(unit, tenant, stream), recall.logged(unit, tenant, stream, after, most, SIZE))
 
 
 def sources(said: Sequence[Spoken]) -> list[Source]:

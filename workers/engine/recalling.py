@@ -51,6 +51,12 @@ UNINDEXED = "in a part of what was said, for the rest is not indexed yet"
 AHEAD = 32
 """Passages that are read at once."""
 
+READ = 8_000_000
+"""Widths of messages after which one prompt reads no further one, about a second: of some messages each is a
+megabyte."""
+
+UNREAD = f"without some of what was found, for the messages that it stands in are longer than {READ} characters in all"
+
 
 def fetch(
     deps: Deps, pins: Pins, loaded: Loaded, parent: Layout | None, refining: Refining | None = None
@@ -102,6 +108,13 @@ class _Place:
     def message(self) -> tuple[str, int, int]:
         return self.shelf.document, self.shelf.stream, self.seq
 
+    @property
+    def width(self) -> int:
+        """That of its message, as its passages tell."""
+        index = self.shelf.index
+        message = int(index.seqs.searchsorted(self.seq))
+        return int(index.widths[index.first_passage(message) : index.first_passage(message + 1)].sum())
+
 
 class _Search:
     """One query over the sessions that the caller may see, inside one read unit."""
@@ -119,6 +132,7 @@ class _Search:
         self._shelving = Shelving(deps, unit, pins.tenant)
         self._older = {unit.seq for unit in loaded.context.history.older}
         self._read: dict[tuple[str, int, int], Found | None] = {}
+        self._room = READ
 
     def items(self, spec: SlotSpec, least: int) -> tuple[list[SourceItem], int]:
         """What answers the query, best first: as much as the slot may show, or `least` for a model to choose from; and
@@ -232,16 +246,25 @@ class _Search:
         for place in places:
             if place.message in self._read:
                 continue
+            self._read[place.message] = None
+            if self._room <= 0:
+                self.notes += [UNREAD] if UNREAD not in self.notes else []
+                continue
+            self._room -= 0 if self._in_window(place) else place.width
             if place.shelf.document:
                 self._read[place.message] = self._attached.read(place.shelf, place.seq)
             else:
-                self._read[place.message] = None
                 wanted[place.shelf.stream, place.shelf.generation, place.seq] = place.shelf
         shelves = {shelf.stream: shelf for shelf in wanted.values()}
         for stream, said in recall.these(self._unit, self._pins.tenant, wanted.keys()):
             if said.recorded_at <= self._pins.as_of and not self._shown_anyway(shelves[stream], said):
                 self._at[said.event_id] = stream, shelves[stream].generation, said.seq
                 self._read["", stream, said.seq] = Found(_message(shelves[stream], said), passages(said.text))
+
+    def _in_window(self, place: _Place) -> bool:
+        """Whether its message stands in the window, as far as the index can tell: no passages are made of that."""
+        shelf = place.shelf
+        return shelf.stream == self._own.number and not shelf.document and place.seq >= self._window
 
     def _shown_anyway(self, shelf: Shelf, said: Spoken) -> bool:
         """Whether the message stands in the window, or after what the request is pinned to."""

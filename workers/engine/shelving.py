@@ -16,6 +16,9 @@ from workers.store.passages import Stretch
 MADE, AT_ONCE = 20_000, 2_000
 """Messages that one prompt makes the terms of at the most, about a second, and that it reads at once."""
 
+SIZE = 2_000_000
+"""Characters of messages after which one prompt makes the terms of no further one: some messages are long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -31,7 +34,7 @@ class Shelving:
 
     def __init__(self, deps: Deps, unit: Unit, tenant: str) -> None:
         self._deps, self._unit, self._tenant = deps, unit, tenant
-        self._room = MADE
+        self._room, self._size = MADE, SIZE
         self.complete = True
 
     def shelves(self, wanted: Sequence[Wanted]) -> list[Shelf]:
@@ -57,15 +60,16 @@ class Shelving:
     def _made(self, wanted: Wanted, after: int) -> tuple[list[Index], bool]:
         """Of the messages after a seq as many as there is room for, and whether that is all."""
         made: list[Index] = []
-        while self._room > 0:
+        while self._room > 0 and self._size > 0:
             most = min(AT_ONCE, self._room)
-            found = recall.after(self._unit, self._tenant, wanted.stream, wanted.generation, after, most)
+            found = recall.after(self._unit, self._tenant, wanted.stream, wanted.generation, after, most, self._size)
+            if not found:
+                return made, True
             made.append(indexing.extended(EMPTY, sources(found)))
             self._room -= len(found)
-            if len(found) < most:
-                return made, True
+            self._size -= sum(len(one.text) for one in found)
             after = found[-1].seq
-        return made, False
+        return made, not recall.after(self._unit, self._tenant, wanted.stream, wanted.generation, after, 1, 1)
 
     def understood(self, shelves: Sequence[Shelf], model: str) -> None:
         """Read what the store keeps of what the messages mean, as far as it was not read yet."""

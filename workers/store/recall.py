@@ -79,8 +79,18 @@ _SAYS = sa.or_(*(events.c.kind == sa.literal_column(f"'{kind}'") for kind in ROL
 """Asked of the database: whoever counts rows must not take many that say nothing for the end of the session."""
 
 
+def _within(found: Any, seq: "sa.Column[int]") -> Any:
+    """Those of the next `most` rows whose payloads together begin within `size` bytes: the first one always."""
+    bytes_ = sa.func.length(events.c.payload)
+    next_ = found.with_only_columns(seq.label("seq"), bytes_.label("bytes")).subquery("next")
+    before = sa.func.sum(next_.c.bytes).over(order_by=next_.c.seq) - next_.c.bytes
+    sums = sa.select(next_.c.seq, before.label("before")).subquery("sums")
+    last = sa.select(sa.func.max(sums.c.seq)).where(sums.c.before < bindparam("size")).scalar_subquery()
+    return found.where(seq <= last)
+
+
 _AFTER = Prepared(
-    lambda dialect: (
+    lambda dialect: _within(
         sa.select(*_COLUMNS)
         .select_from(WITH_EVENTS)
         .where(
@@ -92,7 +102,8 @@ _AFTER = Prepared(
             _SAYS,
         )
         .order_by(messages.c.seq)
-        .limit(bindparam("most"))
+        .limit(bindparam("most")),
+        messages.c.seq,
     )
 )
 
@@ -115,7 +126,7 @@ _THESE = Prepared(_these)
 
 
 _LOGGED = Prepared(
-    lambda dialect: (
+    lambda dialect: _within(
         sa.select(
             events.c.seq, sa.literal_column("0"), events.c.event_id, events.c.kind, events.c.payload,
             events.c.occurred_at, events.c.recorded_at,
@@ -128,14 +139,16 @@ _LOGGED = Prepared(
             _SAYS,
         )
         .order_by(events.c.seq)
-        .limit(bindparam("most"))
+        .limit(bindparam("most")),
+        events.c.seq,
     )
 )  # fmt: skip
 
 
-def logged(unit: Unit, tenant: str, stream: int, seq: int, most: int) -> list[Spoken]:
-    """The next events of the log after a seq that say something, whether or not a rollback hides them."""
-    key = {"of_tenant": tenant, "of_stream": stream, "after": seq, "most": most}
+def logged(unit: Unit, tenant: str, stream: int, seq: int, most: int, size: int) -> list[Spoken]:
+    """The next events of the log after a seq that say something, whether or not a rollback hides them: `most` of them,
+    and no further one once there are `size` bytes."""
+    key = {"of_tenant": tenant, "of_stream": stream, "after": seq, "most": most, "size": size}
     return list(_read(unit, tenant, unit.run(_LOGGED, key).fetchall()))
 
 
@@ -148,9 +161,11 @@ def places(unit: Unit, tenant: str, numbers: Collection[int], ids: Collection[st
     return [(stream, seq, unpack_id(key)) for stream, seq, key in unit.execute(query)] if keys else []
 
 
-def after(unit: Unit, tenant: str, stream: int, generation: int, seq: int, most: int) -> list[Spoken]:
-    """The next messages after a seq that say something."""
-    key = {"of_tenant": tenant, "of_stream": stream, "of_generation": generation, "after": seq, "most": most}
+def after(unit: Unit, tenant: str, stream: int, generation: int, seq: int, most: int, size: int) -> list[Spoken]:
+    """The next messages after a seq that say something: `most` of them, and no further one once there are `size`
+    bytes."""
+    key = {"of_tenant": tenant, "of_stream": stream, "after": seq, "most": most, "size": size}
+    key["of_generation"] = generation
     return list(_read(unit, tenant, unit.run(_AFTER, key).fetchall()))
 
 
