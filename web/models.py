@@ -527,6 +527,7 @@ class Work(BaseModel):
     due: int = Field(description="pieces of work that wait for a worker")
     oldest_due_seconds: float = Field(description="how long the oldest of them waits; if it grows, nobody works")
     open: int = Field(description="all that is not done: due, at work, or in a pause after a failure")
+    at_work: int = Field(description="what a worker has in hand")
     failing: int = Field(description="what failed and will be tried again by itself")
     parked: int = Field(description="what stopped at an error and waits for an operator")
     streams: list[ParkedWork] = Field(description="what is parked, the longest first")

@@ -231,7 +231,7 @@ def finished(state: JobState, timeout: float | None) -> Steps[Mapping[str, Any]]
             raise job_error(state)
         left = float("inf") if timeout is None else started + timeout - time.monotonic()
         if left <= 0:
-            raise _too_late(state, timeout)
+            raise (yield from _too_late(state, timeout))
         yield Pause(min(pause, left))
         pause = min(pause * 1.5, 0.25)
     return state.answer
@@ -243,15 +243,31 @@ def job_error(state: JobState) -> errors.PromptctxError:
     return errors.from_code(error.get("code", "error"), message, error.get("details"))
 
 
-def _too_late(state: JobState, timeout: float | None) -> errors.Timeout:
+def _too_late(state: JobState, timeout: float | None) -> Steps[errors.Timeout]:
     advice = "is a worker running? `make up` starts a server with one, `python -m workers worker` one more"
     if state.status == "running":
         advice = "a worker has it: give it more time, or look into the worker's log"
+    elif state.status == "queued":
+        advice = (yield from _busy()) or advice
     return errors.Timeout(
         f"Compile job {state.id} of session {state.session!r} is still {state.status} after {timeout:g} s; {advice}.",
         job=state.id,
         session=state.session,
         job_status=state.status,
+    )
+
+
+def _busy() -> Steps[str | None]:
+    """What the server says of its workers, if they are at work; None where it does not say so."""
+    try:
+        told = yield from Call("GET", "/v1/work", json_of, _query(limit=1)).ask()
+    except errors.PromptctxError:
+        return None
+    if not told.get("at_work"):
+        return None
+    return (
+        f"the workers are busy: the oldest of {told['due']} pieces of work waits {told['oldest_due_seconds']:.0f} s; "
+        "wait longer, or start one more with `python -m workers worker`"
     )
 
 

@@ -53,7 +53,11 @@ class TimeMachine:
         session, _, version = prompt.rpartition("@")
         name = f"{session}-{version}" if session else prompt
         if name not in self.prompts:
-            raise errors.UnknownSnapshot(f"There is no prompt {name!r}.")
+            raise errors.UnknownSnapshot(
+                f"No prompt {prompt!r}: name one by its id or as SESSION@VERSION;"
+                " `promptctx prompts SESSION` lists them.",
+                prompt=prompt,
+            )
         return self.prompts[name]
 
     def _side(self, prompt: Json) -> Side:

@@ -185,17 +185,22 @@ class Sender:
 
     def run(self, steps: Steps[T]) -> T:
         answer: Any = None
+        failed: errors.PromptctxError | None = None
         while True:
             try:
-                step = steps.send(answer)
+                step = steps.throw(failed) if failed else steps.send(answer)
             except StopIteration as stop:
                 result: T = stop.value
                 return result
+            failed = None
             if isinstance(step, Pause):
                 time.sleep(step.seconds)
                 answer = None
             else:
-                answer = self.send(step)
+                try:
+                    answer = self.send(step)
+                except errors.PromptctxError as error:
+                    failed = error
 
     def send(self, call: Call[T]) -> T:
         try:
@@ -223,17 +228,22 @@ class AsyncSender:
 
     async def run(self, steps: Steps[T]) -> T:
         answer: Any = None
+        failed: errors.PromptctxError | None = None
         while True:
             try:
-                step = steps.send(answer)
+                step = steps.throw(failed) if failed else steps.send(answer)
             except StopIteration as stop:
                 result: T = stop.value
                 return result
+            failed = None
             if isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)
                 answer = None
             else:
-                answer = await self.send(step)
+                try:
+                    answer = await self.send(step)
+                except errors.PromptctxError as error:
+                    failed = error
 
     async def send(self, call: Call[T]) -> T:
         try:

@@ -66,12 +66,13 @@ def test_a_log_becomes_a_session_and_the_second_time_nothing(run: Run, server: F
     first = run(log, "--json")
     assert first.exit_code == 0
     told = summary(first)
-    assert set(told) == {"dry_run", "files", "sources", "totals", "skipped", "failed"}
+    assert set(told) == {"dry_run", "session_ids", "files", "sources", "totals", "skipped", "failed"}
     (source,) = told["sources"]
     assert source["sessions"] == 1
     assert source["added"] == source["events"] > len(CHAT) - 1
     assert (source["duplicates"], told["skipped"], told["failed"]) == (0, [], [])
     (session,) = server.started
+    assert told["session_ids"] == [session]
     assert [event["kind"] for event in server.events(session)][:3] == [
         "session.started",
         "instruction.set",
@@ -88,7 +89,9 @@ def test_the_table_counts_per_file_and_names_what_was_skipped(run: Run, log: Pat
     assert lines[0].split() == ["file", "format", "sessions", "events", "new", "skipped"]
     assert lines[1].split()[1:] == ["openai", "1", "6", "6"]
     assert lines[2].endswith("not a conversation in a known format")
-    assert lines[-1] == "1 sessions of 1 files with 6 events; `promptctx sessions` lists them."
+    assert lines[-2] == "1 session of 1 file with 6 events; `promptctx sessions` lists them."
+    (session,) = summary(run(log.parent, "--json"))["session_ids"]
+    assert lines[-1] == f"  {session}"
     (file,) = summary(run(log.parent, "--json"))["files"]
     assert {key: file[key] for key in ("format", "sessions", "events", "added")} == {
         "format": "openai", "sessions": 1, "events": 6, "added": 0,
@@ -154,6 +157,15 @@ def test_nothing_imported_is_a_failure(run: Run, tmp_path: Path) -> None:
     said = run(tmp_path)
     assert said.exit_code == 1
     assert "Nothing was imported." in said.stdout
+
+
+def test_a_file_that_is_named_is_told_of_even_if_it_is_no_log(run: Run, log: Path) -> None:
+    other = log.parent / "nolog.txt"
+    other.write_text("Buy milk.")
+    named = run(other).stdout
+    assert "nolog.txt" in named
+    assert "no logs of their own" not in named
+    assert "1 file is no log of its own (" in run(log.parent).stdout
 
 
 def test_a_path_that_is_not_there_is_wrong_usage(run: Run, tmp_path: Path) -> None:

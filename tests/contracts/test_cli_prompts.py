@@ -141,7 +141,10 @@ def test_an_unknown_prompt_is_one_line_and_exit_1(run: Run) -> None:
     for command in ("show", "replay"):
         said = run(command, "nope")
         assert (said.exit_code, said.stdout) == (1, "")
-        assert said.stderr == "promptctx: There is no prompt 'nope'. [unknown_snapshot]\n"
+        assert said.stderr == (
+            "promptctx: No prompt 'nope': name one by its id or as SESSION@VERSION; `promptctx prompts SESSION` lists"
+            " them. [unknown_snapshot]\n"
+        )
 
 
 def test_replay_compares_the_bytes(run: Run, server: FakeServer) -> None:

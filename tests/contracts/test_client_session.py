@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import httpx2
 import pytest
 
 from promptctx import (
@@ -180,6 +181,20 @@ def test_a_job_that_nobody_does_times_out_with_advice() -> None:
         job.result(timeout=0)
     assert caught.value.details["job_status"] == "queued"
     assert job.refresh().status == "queued"
+
+
+def test_a_job_behind_busy_workers_times_out_and_says_so() -> None:
+    server = FakeServer(worker=False)
+    session = Client(transport=server).session("s-1")
+    session.user("hi")
+    job = session.compile()
+    busy = httpx2.Response(200, json={"due": 4, "oldest_due_seconds": 31.4, "at_work": 2})
+    server.faults = [None, busy]
+    with pytest.raises(Timeout, match=r"still queued.*the workers are busy: the oldest of 4 pieces of work waits 31 s"):
+        job.result(timeout=0)
+    server.faults = [None, httpx2.Response(403, json={"code": "forbidden", "detail": "no"})]
+    with pytest.raises(Timeout, match="is a worker running"):
+        job.result(timeout=0)
 
 
 def test_a_job_that_failed_raises_what_it_failed_with(client: Client, server: FakeServer) -> None:

@@ -131,12 +131,13 @@ def test_a_pause_after_a_failure_is_kept_by_those_who_wait_too(engine: Engine, d
     stream = stream_of(database, tenant)
     held = claimed(database, tenant, stream)
     assert held is not None
+    assert (engine.backlog(tenant)["at_work"], engine.backlog(tenant)["due"]) == (1, 0)
     with database.write(tenant) as unit:
         assert work.fail(unit, held, {"message": "not now"}, park=False)
     change(database, tenant, "due_at = due_at + 20000000")
     assert claimed(database, tenant, stream, patience=0) is None
     assert engine.backlog(tenant) | {"streams": []} == {
-        "due": 0, "oldest_due_seconds": 0.0, "open": 1, "failing": 1, "parked": 0, "streams": [],
+        "due": 0, "oldest_due_seconds": 0.0, "open": 1, "at_work": 0, "failing": 1, "parked": 0, "streams": [],
     }  # fmt: skip
 
 
@@ -237,7 +238,7 @@ def test_f71_parked_work_is_shown_with_its_error_and_taken_up_again(
     assert engine.retry(tenant, "bad") == 1
     drain(engine)
     assert engine.backlog(tenant) == {
-        "due": 0, "oldest_due_seconds": 0.0, "open": 0, "failing": 0, "parked": 0, "streams": [],
+        "due": 0, "oldest_due_seconds": 0.0, "open": 0, "at_work": 0, "failing": 0, "parked": 0, "streams": [],
     }  # fmt: skip
     assert engine.verify(tenant)["ok"]
 

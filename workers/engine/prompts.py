@@ -130,7 +130,11 @@ def find(deps: Deps, tenant: str, prompt_id: str) -> tuple[SnapshotRow, str, Jso
         home = streams.by_number(unit, tenant, row.stream) if row else None
         body = snapshots.body(unit, row) if row else None
     if row is None or home is None:
-        raise UnknownSnapshot(f"No prompt {prompt_id!r}.", prompt=prompt_id)
+        raise UnknownSnapshot(
+            f"No prompt {prompt_id!r}: name one by its id or as SESSION@VERSION;"
+            " `promptctx prompts SESSION` lists them.",
+            prompt=prompt_id,
+        )
     if body is None:
         raise SnapshotRedacted(
             "This prompt showed something that was erased since; it can no longer be shown or replayed.",

@@ -77,6 +77,7 @@ def _counted(seen: work.Overview) -> Json:
         "due": seen.due,
         "oldest_due_seconds": round(seen.oldest_seconds, 3),
         "open": seen.open,
+        "at_work": seen.at_work,
         "failing": seen.failing,
         "parked": seen.parked,
     }

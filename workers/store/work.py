@@ -348,7 +348,7 @@ class Overview:
     """How many rows are due and how many are parked, and for how many seconds the oldest due one waits.
 
     `failing` counts those that failed and will be tried again, `open` all that is not done and not parked, under a
-    lease or in a pause as well.
+    lease or in a pause as well; `at_work` those that a worker has, by a lease that still holds.
     """
 
     due: int
@@ -356,6 +356,7 @@ class Overview:
     oldest_seconds: float
     open: int = 0
     failing: int = 0
+    at_work: int = 0
 
 
 def overview(unit: Unit, tenant: str | None = None) -> Overview:
@@ -367,17 +368,18 @@ def overview(unit: Unit, tenant: str | None = None) -> Overview:
     # Care that is set for another day is no work that waits.
     today = sa.or_(work.c.kind != "maintenance", work.c.due_at <= now, work.c.leased == 1)
     open_ = case((sa.and_(awaited, today), work.c.due_at))
+    held_now = case((sa.and_(awaited, work.c.leased == 1, work.c.due_at > now), work.c.due_at))
     columns = (
         func.count(waits), func.count(work.c.parked_at), func.min(waits), func.count(open_),
-        func.count(failing),
+        func.count(failing), func.count(held_now),
     )  # fmt: skip
     query = sa.select(*columns).select_from(work)
     query = query.where(sa.or_(work.c.due_at.is_not(None), work.c.parked_at.is_not(None)))
     if tenant is not None:
         query = query.where(work.c.tenant == tenant)
-    due, parked, oldest, held, failed = unit.execute(query).one()
+    due, parked, oldest, held, failed, at_work = unit.execute(query).one()
     waited = (now - oldest) / 1_000_000 if oldest is not None else 0.0
-    return Overview(int(due), int(parked), waited, int(held), int(failed))
+    return Overview(int(due), int(parked), waited, int(held), int(failed), int(at_work))
 
 
 def parked(unit: Unit, limit: int, tenant: str | None = None) -> list[dict[str, Any]]:

@@ -24,6 +24,8 @@ Found: TypeAlias = ImportedSession | Skipped
 
 BATCH_EVENTS = 200
 BATCH_BYTES = 900_000
+NAMED = 10
+"""Sessions that are named below the tables; `sessions` lists all."""
 
 
 @dataclass
@@ -56,6 +58,7 @@ class Result:
     files: dict[Path, FileTally] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
 
     def fail(self, path: Path | str, why: object, session: str = "") -> None:
         self.failed.append({"path": str(path), "session": session, "reason": str(why)})
@@ -139,6 +142,7 @@ def _import_one(client: Client | None, item: ImportedSession, prefix: str, resul
                 _send(client, session_id, batch, tally)
         tally.sessions += 1
         file.sessions += 1
+        result.ids.append(session_id)
     except ServerUnavailable:
         raise
     except (PromptctxError, ImportFailed, OSError) as error:
@@ -203,8 +207,8 @@ def _summary(result: Result, dry_run: bool) -> dict[str, Any]:
     ]
     files = [{"path": str(path), **vars(one)} for path, one in result.files.items()]
     return {
-        "dry_run": dry_run, "files": files, "sources": sources, "totals": totals, "skipped": skipped,
-        "failed": result.failed,
+        "dry_run": dry_run, "session_ids": result.ids, "files": files, "sources": sources, "totals": totals,
+        "skipped": skipped, "failed": result.failed,
     }  # fmt: skip
 
 
@@ -214,7 +218,8 @@ def _named(path: Path, roots: Sequence[Path]) -> str:
 
 
 def _show(result: Result, dry_run: bool, roots: Sequence[Path]) -> None:
-    loud = [one for one in result.skipped if not one.quiet]
+    # Whoever names a file is told of it, whatever it is.
+    loud = [one for one in result.skipped if not one.quiet or one.path in roots]
     quiet = len(result.skipped) - len(loud)
     rows: list[tuple[str, object, object, object, object, str]] = [
         (_named(path, roots), one.format, one.sessions, one.events, "" if dry_run else one.added, "")
@@ -234,7 +239,8 @@ def _show(result: Result, dry_run: bool, roots: Sequence[Path]) -> None:
     for failed in result.failed:
         say(f"failed {failed['path']} ({failed['session']}): {failed['reason']}")
     if quiet:
-        say(f"{quiet} files are no logs of their own (licences, texts, pieces of a session); --json lists them.")
+        are = "file is no log of its own" if quiet == 1 else "files are no logs of their own"
+        say(f"{quiet} {are} (licences, texts, pieces of a session); --json lists them.")
     if not result.sessions:
         say("Nothing was imported.")
     else:
@@ -242,7 +248,16 @@ def _show(result: Result, dry_run: bool, roots: Sequence[Path]) -> None:
         known = sum(one.duplicates for one in result.sources.values())
         events = sum(one.events for one in result.sources.values())
         there = f", {known} of them there already" if known else ""
-        say(f"{result.sessions} sessions of {len(result.files)} files with {events} events{there}{sent}")
+        what = (
+            f"{_many(result.sessions, 'session')} of {_many(len(result.files), 'file')} with {_many(events, 'event')}"
+        )
+        say(f"{what}{there}{sent}", *(f"  {one}" for one in result.ids[:NAMED]))
+        if len(result.ids) > NAMED:
+            say(f"  … and {len(result.ids) - NAMED} more")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -12,7 +12,7 @@ from promptctx.cli.log import Limit, SessionId
 from promptctx.cli.report import show_prompt
 from promptctx.prompt import Format, Job
 
-PromptId = Annotated[str, typer.Argument(metavar="PROMPT", help="Id of the prompt.")]
+PromptId = Annotated[str, typer.Argument(metavar="PROMPT", help="Id of the prompt, or SESSION@VERSION.")]
 
 
 @app.command()
