@@ -128,12 +128,24 @@ def _anchor_and_pins(units: Sequence[Unit], session: ContextState) -> tuple[Unit
     return anchor, [unit for unit in units if not unit.orphan and any(pin in unit.events for pin in pins)]
 
 
-def needs(units: Sequence[Unit], session: ContextState) -> dict[str, int]:
-    """What the units that must not be cut need, by part."""
+def needs(units: Sequence[Unit], session: ContextState, count: Counter, words: Wording) -> dict[str, int]:
+    """What the units that must not be cut need at the least, by part."""
     anchor, pins = _anchor_and_pins(units, session)
     pinned = sum(unit.tokens for unit in pins if unit is not anchor)
-    found = {"pins": pinned, "anchor_business": anchor.tokens if anchor else 0}
+    found = {"pins": pinned, "anchor_business": _least(anchor, count, words) if anchor else 0}
     return {part: tokens for part, tokens in found.items() if tokens}
+
+
+def _least(anchor: Unit, count: Counter, words: Wording) -> int:
+    """The tokens of an anchor of which no more is left than must stay."""
+    low, high = 0, anchor.tokens
+    while low < high:
+        middle = (low + high) // 2
+        if smaller := _shorten_anchor(anchor, middle, count, words):
+            high = smaller.tokens
+        else:
+            low = middle + 1
+    return high
 
 
 def overflow(needs: Mapping[str, int], budget: int, count: Counter) -> ContextOverflow:
@@ -142,11 +154,15 @@ def overflow(needs: Mapping[str, int], budget: int, count: Counter) -> ContextOv
     largest = max(needs, key=lambda part: needs[part])
     return ContextOverflow(
         f"What must not be cut needs {total} tokens and the budget is {budget}; the largest part is {largest} with"
-        f" {needs[largest]}. Raise the budget or shorten it.",
+        f" {needs[largest]}. Raise the budget or shorten it.{_rule(largest)}",
         needs=dict(needs),
         total=total,
         budget=budget,
     )
+
+
+def _rule(part: str) -> str:
+    return f" At least {SHORTEST_ANCHOR} tokens of a longer directive stay." if part == "anchor_business" else ""
 
 
 def _shorten_anchor(unit: Unit, room: int, count: Counter, words: Wording) -> Unit | None:

@@ -121,7 +121,7 @@ def laid_out(desk: Desk, floor: Mapping[str, int], frozen: Frozen | None, *, mem
                 # Slots and window share what is short: what one leaves over must not make the other shrink.
                 short = allowed < plan.mode.global_slot_budget and _wants_more(fills)
                 return protected, fills, around, max(0, min(room, spare - allowed)) if short else room
-    found = {**floor, **needs(units, desk.context.session)}
+    found = {**floor, **needs(units, desk.context.session, count, plan.words)}
     raise overflow({**found, "opening": max(0, plan.limit + 1 - sum(found.values()))}, plan.budget, count)
 
 

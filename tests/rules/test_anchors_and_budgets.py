@@ -141,7 +141,22 @@ def test_an_anchor_of_which_800_tokens_do_not_fit_is_refused() -> None:
     log.user(NUMBERS)
     with pytest.raises(ContextOverflow) as refused:
         compiled(log, budget=790)
-    assert refused.value.details["needs"]["anchor_business"] > 5000
+    assert 800 < refused.value.details["needs"]["anchor_business"] < 850
+    assert "At least 800 tokens of a longer directive stay." in str(refused.value)
+
+
+@pytest.mark.parametrize("target", FORMATS)
+@pytest.mark.parametrize("text", [NUMBERS, NUMBERS[:1500], NUMBERS[:4000], "一二三四五六七八九十" * 400], ids=len)
+def test_a_refusal_tells_the_budget_from_which_the_directive_is_taken(text: str, target: str) -> None:
+    log = Log()
+    log.add("instruction.set", role="You count.")
+    log.user(text)
+    with pytest.raises(ContextOverflow) as refused:
+        compiled(log, format=target, budget=300)
+    enough = refused.value.details["total"]
+    assert compiled(log, format=target, budget=enough).tokens <= enough
+    with pytest.raises(ContextOverflow):
+        compiled(log, format=target, budget=enough - 16)
 
 
 @pytest.mark.parametrize("target", FORMATS)
