@@ -46,23 +46,27 @@ def main(argv: Sequence[str]) -> int:
 
 def up(settings: Settings, asked: argparse.Namespace) -> int:
     """The embedded server: migrates, serves, and does the work in threads of its own."""
-    migrate.upgrade(settings.database_url)
-    return _serve(settings, asked)
+    return _serve(settings, asked, migrate.upgrade)
 
 
 def web(settings: Settings, asked: argparse.Namespace) -> int:
     """The server alone: with the dispatcher celery, workers elsewhere do the work."""
-    migrate.check(settings.database_url)
-    return _serve(settings, asked)
+    return _serve(settings, asked, migrate.check)
 
 
-def _serve(settings: Settings, asked: argparse.Namespace) -> int:
-    import uvicorn
-
+def _serve(settings: Settings, asked: argparse.Namespace, prepare: Callable[[str], None]) -> int:
     host, port = asked.host or settings.host, settings.port if asked.port is None else asked.port
     settings = settings.model_copy(update={"host": host})
-    if (processes := asked.processes or os.cpu_count() or 1) > 1:
-        return _serve_many(settings, port, processes)
+    # The port first: a server that nobody can reach changes no tables and takes nobody's work.
+    with _bound(host, port) as bound:
+        prepare(settings.database_url)
+        processes = asked.processes or os.cpu_count() or 1
+        return _serve_one(settings, bound) if processes == 1 else _serve_many(settings, bound, processes)
+
+
+def _serve_one(settings: Settings, bound: socket.socket) -> int:
+    import uvicorn
+
     engine = assembly.build(settings)
     try:
         refuse_open_door(engine.deps.database, settings, engine.deps.clock)
@@ -70,13 +74,13 @@ def _serve(settings: Settings, asked: argparse.Namespace) -> int:
         app = importlib.import_module("web.app").create_app(engine, settings)
         assembly.settle_in(engine)
         config = uvicorn.Config(app, **_served(settings))
-        uvicorn.Server(config).run(sockets=[_listening(settings, port, config.backlog)])
+        uvicorn.Server(config).run(sockets=[_listening(settings, bound, config.backlog)])
     finally:
         assembly.close(engine)
     return 0
 
 
-def _serve_many(settings: Settings, port: int, processes: int) -> int:
+def _serve_many(settings: Settings, bound: socket.socket, processes: int) -> int:
     """Processes that share a port and the store: each serves and works, and one that dies is followed by another."""
     import uvicorn
     from uvicorn.supervisors import Multiprocess
@@ -86,7 +90,7 @@ def _serve_many(settings: Settings, port: int, processes: int) -> int:
     database.dispose()
     os.environ["PROMPTCTX_HOST"] = settings.host  # they read the settings themselves
     config = uvicorn.Config("web.app:from_settings", factory=True, workers=processes, **_served(settings))
-    Multiprocess(config, [_listening(settings, port, config.backlog)]).run()
+    Multiprocess(config, [_listening(settings, bound, config.backlog)]).run()
     return 0
 
 
@@ -100,10 +104,8 @@ def _served(settings: Settings) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _listening(settings: Settings, port: int, backlog: int) -> socket.socket:
-    bound = _bound(settings.host, port)
-    # Small answers must not wait for the acknowledgement of the one before; the URL is printed when it answers.
-    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def _listening(settings: Settings, bound: socket.socket, backlog: int) -> socket.socket:
+    """The socket, told of by its URL: it is printed when it answers."""
     bound.listen(backlog)
     address = f"[{settings.host}]" if ":" in settings.host else settings.host
     print(f"promptctx: http://{address}:{bound.getsockname()[1]} ({masked(settings.database_url)})", flush=True)
@@ -113,12 +115,15 @@ def _listening(settings: Settings, port: int, backlog: int) -> socket.socket:
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        bound = socket.create_server((host, port), family=family)
     except OSError as error:
         raise InvalidRequest(
             f"Port {port} of {host} cannot be used ({error.strerror}): stop what listens there, or choose another with"
             " --port or PROMPTCTX_PORT."
         ) from None
+    # Small answers must not wait for the acknowledgement of the one before.
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return bound
 
 
 def worker(settings: Settings, asked: argparse.Namespace) -> int:

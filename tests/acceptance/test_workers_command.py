@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -68,6 +69,17 @@ def test_up_with_several_processes_on_one_file_serves_and_works(sqlite_url: str)
     process.communicate(timeout=300)
     code, out, _ = ran(sqlite_url, "verify")
     assert (code, "ok" in out) == (0, True)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_server_whose_port_is_taken_does_no_work_before_it_says_so(tmp_path: Path, processes: str) -> None:
+    file = tmp_path / "store.db"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, _, err = ran(f"sqlite:///{file}", "up", "--port", port, "--processes", processes)
+    assert code == 1
+    assert f"Port {port} of 127.0.0.1 cannot be used" in err
+    assert not file.exists(), "not even its tables were made"
 
 
 def test_a_file_that_another_program_has_locked_is_named_with_what_to_do(sqlite_url: str) -> None:
