@@ -98,7 +98,7 @@ class UnknownMemory(PromptctxError):
 
 
 class ContextOverflow(PromptctxError):
-    """`details["needs"]` maps each protected part to the tokens that it takes at the least; `details["budget"]` is what there was."""
+    """`details["needs"]` maps each protected part to the least it takes; `details["budget"]` is what there was."""
 
     code = "context_overflow"
     status = 422
