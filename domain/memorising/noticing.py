@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from domain.events import Event, ObservationRecorded, TextPart, ToolResult, UserInput
 from domain.memorising.deciding import Candidate
-from domain.memorising.statements import opened, sentences, stated, statements, withdrawn
+from domain.memorising.statements import first_clause, opened, seams, sentences, stated, statements, withdrawn
 from domain.moments import written
 
 Rule = Literal["remember", "profile", "tool_failures", "decisions"]
@@ -40,6 +40,9 @@ _HENCEFORTH = re.compile(
     r"(?:from now on|going forward|in (?:the )?future)[,\s]+(?P<told>\S.*)"
     r"|(?:以后|今后|从现在起|从现在开始|往后)[，,\s]*(?P<zh>(?:请|都|别|不要|要|用|叫).*)",
     re.IGNORECASE,
+)
+_TOLD = re.compile(
+    r"(?:\b(?:says?|said|told me|tells me|asks?|asked|wrote|writes?)|[说道问写])[\s,，:：]*$", re.IGNORECASE
 )
 _DECIDED = re.compile(
     r"we(?:'ve| have)? decided (?:to|on|that)\b|let's go with\b|我们?决定|就(?:这么)?定了", re.IGNORECASE
@@ -98,12 +101,26 @@ def _asked(sentence: str) -> list[Candidate]:
 
 
 def _stated(sentence: str) -> Iterator[Candidate]:
-    if found := _HENCEFORTH.match(sentence):
-        made = stated(_rest(found))
-        wish = Candidate(sentence, category="preference", memory_kind="procedural", importance=0.8)
+    """What a sentence states, clause by clause, and what it wishes from now on: a wish that is no statement goes on to
+    the end of the sentence."""
+    while sentence:
+        at, found = _wished(sentence)
+        yield from statements(sentence[:at])
+        if found is None:
+            return
+        first, others = first_clause(_rest(found))
+        made, sentence = (one, others) if (one := stated(first)) else (stated(_rest(found)), "")
+        wish = Candidate(found.string, category="preference", memory_kind="procedural", importance=0.8)
         yield replace(made, importance=0.8) if made else wish
-    else:
-        yield from statements(sentence)
+
+
+def _wished(sentence: str) -> tuple[int, re.Match[str] | None]:
+    """Where what stands before the first clause ends that says how it shall be from now on, and that clause. What
+    somebody is said to have said is none."""
+    for end, start in seams(sentence):
+        if not _TOLD.search(sentence[:end]) and (found := _HENCEFORTH.match(opened(sentence[start:]))):
+            return end, found
+    return len(sentence), None
 
 
 def _rest(found: re.Match[str]) -> str:

@@ -14,7 +14,10 @@ LONGEST = 2_000
 """Characters of a message that may hold a statement: what is longer was pasted."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|[;\n]+")
-_CLAUSE = re.compile(r"[,，、](?!\d)|\s+(?:and|but)\s+(?=(?:i|i'm|my|you can call me|call me)\b)", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"[,，、](?!\d)|\s+(?:and|but)\s+(?=(?:i|i'm|my|you can call me|call me|from now on|going forward)\b)",
+    re.IGNORECASE,
+)
 _ASKS = re.compile(
     r"[?？]\s*$|[吗呢么]\s*[。.!！]?$|^(?:do|does|did|what|where|who|how|why|is|are|can|could)\b", re.IGNORECASE
 )
@@ -189,6 +192,17 @@ def statements(sentence: str) -> Iterator[Candidate]:
     for clause in _CLAUSE.split(sentence):
         if (found := stated(clause)) is not None:
             yield found
+
+
+def seams(sentence: str) -> list[tuple[int, int]]:
+    """Where one clause ends and the next one begins, the first of them included."""
+    return [(0, 0), *(found.span() for found in _CLAUSE.finditer(sentence))]
+
+
+def first_clause(sentence: str) -> tuple[str, str]:
+    """The first clause, and the others."""
+    first, *others = _CLAUSE.split(sentence, maxsplit=1)
+    return first, "".join(others)
 
 
 def stated(clause: str) -> Candidate | None:

@@ -33,6 +33,14 @@ def noticed(text: str) -> list[Candidate]:
         ("我不再喜欢吃辣了。", ["prefers: 吃辣: dislikes"]),
         ("以后请用中文回答", ["answer language: 中文"]),
         ("以后请叫我老王", ["name: 老王"]),
+        ("我喜欢茶，以后请用中文回答", ["prefers: 茶: likes", "answer language: 中文"]),
+        ("以后请用中文回答，我喜欢茶。", ["answer language: 中文", "prefers: 茶: likes"]),
+        (
+            "我叫李雷，我住在北京，我不再喜欢吃辣，以后请用中文回答。",
+            ["name: 李雷", "lives in: 北京", "prefers: 吃辣: dislikes", "answer language: 中文"],
+        ),
+        ("I live in Oslo, and from now on answer in French.", ["lives in: Oslo", "answer language: French"]),
+        ("I like tea and from now on, reply in German", ["prefers: tea: likes", "answer language: German"]),
     ],
 )
 def test_what_users_say_of_themselves_is_a_fact(text: str, told: list[str]) -> None:
@@ -49,6 +57,7 @@ def test_what_users_say_of_themselves_is_a_fact(text: str, told: list[str]) -> N
         ("请记住：我的车牌是京A12345。", "我的车牌是京A12345"),
         ("别忘了我对花生过敏", "我对花生过敏"),
         ("From now on use metric units.", "From now on use metric units."),
+        ("Nice work, from now on use metric units, never miles.", "from now on use metric units, never miles."),
     ],
 )
 def test_what_users_ask_to_remember_is_remembered_in_their_words(text: str, told: str) -> None:
@@ -78,6 +87,8 @@ def test_what_users_ask_to_forget_is_withdrawn(text: str) -> None:
         "我喜欢你",
         "她说我住在北京",
         "以后我想去法国",
+        "他说，以后请用中文回答",
+        "She said, from now on answer in French",
         "remember when we met?",
         "forget it",
         "> My name is Eve",
