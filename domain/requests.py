@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, Strict, ValidationError
 
 from domain.bounds import FromOne, FromZero
 from domain.canonical import content_hash
@@ -54,8 +54,8 @@ class CompileRequest(Value):
     mode: str | None = None
     model: str | None = None
     format: Format = "openai"
-    budget: FromOne | None = None
-    window: FromOne | None = None
+    budget: Annotated[FromOne, Strict()] | None = None
+    window: Annotated[FromOne, Strict()] | None = None
     query: str | None = None
     as_of: Annotated[int, Field(ge=0, le=LATEST)] | None = None
     preset: Literal["classic"] | None = None

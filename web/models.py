@@ -551,6 +551,7 @@ class Ready(BaseModel):
     due: int = Field(description="pieces of work that wait for a worker")
     oldest_due_seconds: float = Field(description="how long the oldest of them waits; if it grows, nobody works")
     open: int = Field(description="all that is not done: due, at work, or in a pause after a failure")
+    at_work: int = Field(description="what a worker has in hand")
     failing: int = Field(description="what failed and will be tried again by itself")
     parked: int = Field(description="streams whose work stopped at an error and waits for an operator")
 

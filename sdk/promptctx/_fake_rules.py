@@ -48,6 +48,13 @@ def refuse_empty(draft: Json) -> None:
         )
 
 
+def refuse_request(asked: Json) -> None:
+    """Raises InvalidRequest for a budget or a window that is no whole number."""
+    for name in ("budget", "window"):
+        if (value := asked.get(name)) is not None and type(value) is not int:
+            raise errors.InvalidRequest(f"{name}: Input should be a valid integer.", path=name)
+
+
 def judged(kind: str) -> bool:
     """Whether there may be a warning about an event of this kind."""
     return kind in ("user.input", "instruction.set", "message.pinned", "message.unpinned", *_NAMES)

@@ -1,6 +1,7 @@
 """A compiled prompt, ready for a model, and the job that makes it."""
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -66,10 +67,11 @@ class PromptData:
 
     @property
     def text(self) -> str:
-        """The whole prompt for reading: the `text` format as it is, other formats message by message."""
+        """The whole prompt for reading: the `text` format as it is, others likewise, each message under `@@ role`. A
+        line of a message that begins so has a backslash before it, and opens none."""
         if "text" in self.payload:
             return str(self.payload["text"])
-        return "\n\n".join(f"[{role}]\n{said}" for role, said in transcript(self))
+        return "\n\n".join(f"@@ {role}\n{escaped(said)}" for role, said in transcript(self))
 
     def _openai(self, model: str | None) -> dict[str, Any]:
         named = {"model": model or self.model} if model or self.model else {}
@@ -87,6 +89,14 @@ def transcript(prompt: PromptData) -> list[tuple[str, str]]:
         return [("text", str(prompt.payload["text"]))]
     system = [("system", str(prompt.payload["system"]))] if prompt.payload.get("system") else []
     return system + [(str(message.get("role", "")), readable(message)) for message in prompt.messages]
+
+
+_OPENS = re.compile("(^|[\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029])(\\\\*)@@")
+
+
+def escaped(text: str) -> str:
+    """A message's text without a line that could open a message, by the rule of the `text` format."""
+    return _OPENS.sub(r"\1\\\2@@", text)
 
 
 def as_html(prompt: PromptData) -> str:

@@ -19,7 +19,7 @@ from promptctx import errors
 from promptctx._fake import Json, answer, digest_of, message, paged, render, stats, stream_of
 from promptctx._fake_history import TimeMachine, lacking
 from promptctx._fake_past import ROLLBACK, in_force, report
-from promptctx._fake_rules import judged, refuse_empty, refuse_name, warnings
+from promptctx._fake_rules import judged, refuse_empty, refuse_name, refuse_request, warnings
 
 _NOW = "2026-01-01T00:00:00Z"
 _SLOTS = ("constraints", "planner", "task_memory", "tool_state", "profile", "recall")
@@ -142,6 +142,7 @@ class FakeServer(TimeMachine, httpx2.MockTransport):
 
     def _compile(self, request: httpx2.Request, session: str) -> httpx2.Response:
         asked, job_id = json.loads(request.content), f"job-{len(self.jobs) + 1}"
+        refuse_request(asked)
         job: Json = {"id": job_id, "session": self._there(session), "status": "queued", "prompt": None}
         self.jobs[job_id] = job
         if not self.worker:

@@ -119,6 +119,13 @@ def test_a_new_session_is_not_called_as_folders_and_prompts_are(api: httpx2.Clie
     assert answer(api.get("/v1/sessions"))["sessions"] == []
 
 
+@pytest.mark.parametrize("asked", [{"budget": "50"}, {"budget": True}, {"window": 50.5}])
+def test_a_budget_is_a_whole_number_and_nothing_like_one(api: httpx2.Client, asked: Json) -> None:
+    append(api, event())
+    told = refused(post(api, "/v1/sessions/s-1/prompts", asked), 422, "invalid_request")
+    assert told == {"path": next(iter(asked))}
+
+
 def refused(response: httpx2.Response, status: int, code: str) -> Json:
     told = answer(response, status)
     assert told["code"] == code

@@ -68,7 +68,7 @@ def test_a_memory_is_listed_searched_and_traced(run: Run) -> None:
     assert "answers it" in run("--search", "zeppelin")
     (found,) = [one for one in run("--closed", "--json")["memories"] if "Bergen" in one["text"]]
     told = run("--history", found["id"])
-    assert "no longer true" in told
+    assert "over, closed by" in told
     assert "before: The user lives in Bergen" in told
     assert "made from user.input" in told
 

@@ -57,7 +57,7 @@ Run = Callable[..., Result]
 def test_compile_shows_the_prompt_and_its_budget(run: Run) -> None:
     said = run("compile", "s-1", "--budget", "100")
     assert said.exit_code == 0
-    assert "── user" in said.stdout
+    assert "@@ user" in said.stdout
     assert "What is the weather?" in said.stdout
     assert "of 100" in said.stdout
     assert "window" in said.stdout

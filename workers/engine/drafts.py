@@ -173,7 +173,7 @@ def _body(kind: str, payload: AnyPayload, limit: int, trusted: bool) -> bytes:
     if len(body) > limit and not trusted:
         raise PayloadTooLarge(
             f"{kind}: the payload has {len(body)} bytes, the limit is {limit}; upload long material as a document: "
-            "PUT /v1/sessions/{id}/documents/{doc}.",
+            "`document(path_or_text)` of a session of the client, PUT /v1/sessions/{id}/documents/{doc} over HTTP.",
             size=len(body), limit=limit, kind=kind, upload="/v1/sessions/{id}/documents/{doc}",
         )  # fmt: skip
     return body

@@ -97,8 +97,8 @@ def _explained(row: Mapping[str, Any]) -> Iterator[str]:
 
 def _history(told: Mapping[str, Any]) -> Iterator[str]:
     if row := told["memory"]:
-        state = "true" if row["current"] else f"no longer true, closed by {row['closed_by']}"
-        yield f"{_short(row['text'])}: {state}"
+        state = "in force" if row["current"] else f"over, closed by {row['closed_by']}"
+        yield f"{state}: {_short(row['text'])}"
     for one in told["history"]:
         act = f"{one['act']}: {one['sentence']}" if "act" in one else _short(one.get("text") or one.get("reason") or "")
         yield f"  {one['seq']:>5}  {one['at'][:19]}  {one['kind']:<17} {act}"

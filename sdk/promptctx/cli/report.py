@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from promptctx.cli._screen import has_blocks, safe, short, table
-from promptctx.prompt import PromptData, transcript
+from promptctx.prompt import PromptData, escaped, transcript
 
 _ZONES: Mapping[str, tuple[str, str]] = {
     "anchor_system": ("blue", "S"),
@@ -30,8 +30,10 @@ _WIDEST = 72
 def show_prompt(out: Console, prompt: PromptData) -> None:
     """The whole of it: who, what it says, what it cost, what was left out."""
     for role, said in transcript(prompt):
-        out.print(Text(f"── {safe(role, one_line=True)} ", style="bold"))
-        out.print(Text(safe(said)), soft_wrap=True)
+        told = said if role == "text" else escaped(said)  # that format did so itself
+        if role != "text":
+            out.print(Text(f"@@ {safe(role, one_line=True)}", style="bold"))
+        out.print(Text(safe(told)), soft_wrap=True)
     out.print()
     show_report(out, prompt)
 

@@ -25,13 +25,15 @@ _HOW = """# {session}, version {version}
 | compiled at seq | {seq} |
 
 `request.json` is the request as it was sent{sent}. `report.json` accounts for every unit and item: what is in the
-prompt, what is not, and why. `inputs.json` is all that it was made from. `diff.txt` and `diff.json` tell what changed
-against the version before. `sha256.json` names the hashes of these files.
+prompt, what is not, and why. `inputs.json` is all that it was made from. {diff} `sha256.json` names the hashes of these
+files.
 
 Replay it on the server that made it{or_here}:
 
     {command}
 """
+
+_DIFF = "`diff.txt` and `diff.json` tell what changed against the version before."
 
 
 def write_folder(client: Client, prompt_id: str, to: Path | None, *, bundle: bool) -> tuple[Path, list[str]]:
@@ -83,6 +85,7 @@ def _readme(prompt: Prompt, *, bundle: bool) -> str:
         mode=prompt.mode, format=prompt.format, model=prompt.model or "none named", tokens=prompt.tokens,
         budget=prompt.budget, seq=prompt.inputs["session"]["seq"],
         sent={"openai": " to chat completions", "anthropic": " to messages"}.get(prompt.format, ""),
+        diff=_DIFF if prompt.version > 1 else "It is the first version: there is none to compare it with.",
         or_here=", or on any other" if bundle else "",
         command=f"promptctx restore bundle.jsonl && {command}" if bundle else command,
     )  # fmt: skip
