@@ -18,9 +18,12 @@ MAX_WAIT = 60
 _ID = r"^[^/\x00-\x1f\x7f-\x9f]+$"
 _SAID = "1 to 200 characters, no control characters, no slash; percent-encoded"
 
+MAX_PROMPT = 200 + len("@") + 15
+"""Characters of what names a prompt: its id, or SESSION@VERSION with the longest of both."""
+
 SessionId = Annotated[str, Path(max_length=200, pattern=_ID, description=_SAID)]
 DocumentId = Annotated[str, Path(max_length=200, pattern=_ID, description=_SAID)]
-PromptId = Annotated[str, Path(max_length=200, pattern=_ID)]
+PromptId = Annotated[str, Path(max_length=MAX_PROMPT, pattern=_ID)]
 JobId = Annotated[str, Path(max_length=200, pattern=_ID)]
 
 Whole = Annotated[int, Field(ge=0, le=LARGEST)]

@@ -46,10 +46,10 @@ class Site:
             assert said == []
 
     @contextmanager
-    def opened_plainly(self, path: str) -> Iterator[Page]:
+    def opened_plainly(self, path: str, **context: Any) -> Iterator[Page]:
         """The same in a browser without scripts."""
-        base = str(self.http.base_url)
-        with self.browser.new_context(base_url=base, locale="en-US", java_script_enabled=False) as opened:
+        given = {"locale": "en-US", "java_script_enabled": False, **context}
+        with self.browser.new_context(base_url=str(self.http.base_url), **given) as opened:
             page = opened.new_page()
             page.goto(f"/console{path}")
             yield page
@@ -64,8 +64,9 @@ class Site:
 
 
 def _is_complaint(one: ConsoleMessage) -> bool:
-    """A refused sign-in is an answer that browsers complain of."""
-    return one.type in ("error", "warning") and "status of 401" not in one.text
+    """A refused sign-in or form is an answer that browsers complain of."""
+    refused = any(f"status of {status}" in one.text for status in (401, 404, 422))
+    return one.type in ("error", "warning") and not refused
 
 
 def settled(page: Page) -> None:
@@ -97,7 +98,7 @@ def talk(http: httpx2.Client, name: str, turns: int) -> list[str]:
         {"kind": "constraint.set", "payload": {"id": "ask", "level": "block", "text": "never rebook unasked"}},
         {"kind": "profile.set", "payload": {"key": "city", "value": "Denver", "category": "identity"}},
     ]  # fmt: skip
-    prompts = []
+    prompts, where = [], quote(name, safe="")
     for turn in range(turns):
         call = {"id": f"c{turn}", "name": "search", "arguments": {"to": "IAH", "day": turn}}
         events += [
@@ -105,8 +106,8 @@ def talk(http: httpx2.Client, name: str, turns: int) -> list[str]:
             {"kind": "assistant.output", "payload": {"content": "", "tool_calls": [call]}},
             {"kind": "tool.result", "payload": {"call_id": f"c{turn}", "content": f"HAT{turn} has seats left. " * 25}},
         ]
-        post(http, f"/v1/sessions/{name}/events", {"events": events})
-        prompts.append(post(http, f"/v1/sessions/{name}/prompts", {"budget": 600, "wait": 30})["id"])
+        post(http, f"/v1/sessions/{where}/events", {"events": events})
+        prompts.append(post(http, f"/v1/sessions/{where}/prompts", {"budget": 600, "wait": 30})["id"])
         events = [{"kind": "assistant.output", "payload": {"content": f"Flight HAT{turn} has seats."}}]
     return prompts
 

@@ -466,6 +466,21 @@ def test_what_goes_wrong_is_a_page_for_people_and_a_problem_for_programs(http: h
     assert http.get("/v1/sessions/none/events").headers["Content-Type"] == "application/problem+json"
 
 
+def test_what_goes_wrong_on_a_page_leads_back_to_the_session_or_the_prompt(http: httpx2.Client) -> None:
+    prompt = talk(http, "a#b", 1)[0]
+    assert 'href="/console/sessions/a%23b">' in get(http, "/console/sessions/a%23b/events/99", 422)
+    assert f'href="/console/prompts/{prompt}">' in get(http, f"/console/prompts/{prompt}/why?event=99", 422)
+    assert 'href="/console/sessions/none">' not in get(http, "/console/sessions/none", 404)
+
+
+def test_a_prompt_of_a_session_with_the_longest_id_is_found_by_its_version(http: httpx2.Client) -> None:
+    name = quote("北" * 200)
+    prompt = talk(http, "北" * 200, 2)[0]
+    assert prompt in get(http, f"/console/prompts/{name}@1")
+    assert json.loads(http.get(f"/v1/prompts/{name}@1").content)["id"] == prompt
+    assert "Compare" in get(http, f"/console/prompts/{name}@1/diff?to={name}@2")
+
+
 def test_the_timeline_goes_on_live_from_where_a_reader_was(http: httpx2.Client) -> None:
     talk(http, turns=1)
 

@@ -152,6 +152,7 @@ CHINESE: Mapping[str, str] = {
     "{n} more characters": "还有 {n} 个字符",
     "{n} more lines": "还有 {n} 行",
     "The prompt": "提示词",
+    "The session": "会话",
     "Why": "为什么",
     "why": "为什么",
     "Choose a line, or a unit that was left out: here stands which event made it, and which rule decided.": (

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from domain.errors import ContextOverflow, InvalidRequest
+from domain.errors import ContextOverflow, InvalidRequest, PromptctxError
 from web.access import Callers, Engines
 from web.console import bars, copies
+from web.console.refusals import corrected
 from web.console.rendering import HEADERS, page
 from web.console.visitors import HOME, Visitors
-from web.parameters import PromptId
+from web.parameters import MAX_PROMPT, PromptId
 from workers.engine import Engine
 from workers.store.kept import Kept
 
@@ -33,7 +34,7 @@ CHANGED_LINES = 60
 
 Line = Annotated[int, Query(ge=0, le=2**53)]
 Text = Annotated[str, Query(max_length=200)]
-Other = Annotated[str, Query(max_length=200, pattern=r"^[^/\x00-\x1f\x7f-\x9f]*$")]
+Other = Annotated[str, Query(max_length=MAX_PROMPT, pattern=r"^[^/\x00-\x1f\x7f-\x9f]*$")]
 
 # Reading a long prompt line by line takes a second or two. A prompt never changes, so it is read once; whether it was
 # erased is asked of the store each time.
@@ -226,16 +227,25 @@ def what_if_page(
 ) -> Response:
     """What another request would have made of the same events. Nothing is stored."""
     asked = {"budget": budget, "window": window, "mode": mode, "model": model, "format": format, "query": query}
-    changes = changes_of(asked)
     told = engine.prompt(caller.tenant, prompt)
     modes = sorted({"chat", "tool", "rag", "react", *engine.deps.modes})
-    shown: Json = {"prompt": told, "asked": asked, "modes": modes, "found": None, "bar": None}
-    if changes:
-        found = engine.history.what_if(caller.tenant, prompt, changes, _NOTHING)
-        would = found["would"]
-        bar = bars.bar(would["report"]["zones"], would["tokens"], would["budget"])
-        shown |= {"found": found, "bar": bar, **_limits(found["diff"])}
+    shown: Json = {"prompt": told, "asked": asked, "modes": modes, "found": None, "bar": None, "wrong": None}
+    try:
+        shown |= _would(engine, caller.tenant, prompt, asked)
+    except PromptctxError as error:
+        return corrected(visitor, "what_if.html", shown, error)
     return page(visitor, "what_if.html", **shown)
+
+
+def _would(engine: Engine, tenant: str, prompt: str, asked: Mapping[str, str]) -> Json:
+    """The prompt that would have been; nothing where nothing else is asked for."""
+    changes = changes_of(asked)
+    if not changes:
+        return {}
+    found = engine.history.what_if(tenant, prompt, changes, _NOTHING)
+    would = found["would"]
+    bar = bars.bar(would["report"]["zones"], would["tokens"], would["budget"])
+    return {"found": found, "bar": bar, **_limits(found["diff"])}
 
 
 def changes_of(asked: Mapping[str, str]) -> Json:

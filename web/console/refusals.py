@@ -1,13 +1,19 @@
 """What the console says instead of a page: a refusal in words, or the way to the sign-in."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
+from domain.errors import ContextOverflow, InvalidRequest, PromptctxError
 from web.console import rendering, showing
-from web.console.visitors import HOME, is_console, visitor_of
+from web.console.visitors import HOME, Visitor, is_console, visitor_of
 
 SIGN_IN = f"{HOME}/sign-in"
+MAX_BACK = 16_000
+"""Characters of an address that a sign-in leads back to. A longer one is not cut, for it would be another address."""
 
 
 def refused(scope: Scope, status: int, title: str, detail: str, request_id: str) -> Response | None:
@@ -17,7 +23,26 @@ def refused(scope: Scope, status: int, title: str, detail: str, request_id: str)
     visitor = visitor_of(scope)
     if status == 401:
         return _to_sign_in(scope, part=visitor.part)
-    return rendering.page(visitor, "refused.html", status, title=title, detail=detail, request_id=request_id)
+    told = {"title": title, "detail": detail, "request_id": request_id, "back": _back(scope["path"])}
+    return rendering.page(visitor, "refused.html", status, **told)
+
+
+def corrected(visitor: Visitor, template: str, shown: Mapping[str, Any], error: PromptctxError) -> Response:
+    """A form as it was filled in, with what is wrong in it. Raises the error where no other value would help."""
+    if not isinstance(error, InvalidRequest | ContextOverflow):
+        raise error
+    field = "budget" if isinstance(error, ContextOverflow) else str(error.details.get("path", ""))
+    return rendering.page(visitor, template, error.status, **{**shown, "wrong": (field, error.message)})
+
+
+def _back(path: str) -> tuple[str, str] | None:
+    """The page of the session or of the prompt that a refused page belongs to, and its name."""
+    kind, _, rest = path.removeprefix(f"{HOME}/").partition("/")
+    name, _, page = rest.partition("/")
+    known = {"sessions": "The session", "prompts": "The prompt"}
+    if kind not in known or not name or not page:
+        return None
+    return f"{HOME}/{kind}/{showing.segment(name)}", known[kind]
 
 
 def _to_sign_in(scope: Scope, *, part: bool) -> Response:
@@ -29,4 +54,5 @@ def _to_sign_in(scope: Scope, *, part: bool) -> Response:
     back = scope.get("raw_path", b"").decode("ascii", "replace")
     query = scope.get("query_string", b"").decode("ascii", "replace")
     to = f"{back}?{query}" if query else back
-    return RedirectResponse(f"{SIGN_IN}{showing.query(to=to[:2000])}", 303, headers=rendering.HEADERS)
+    query = showing.query(to=to if len(to) <= MAX_BACK else HOME)
+    return RedirectResponse(f"{SIGN_IN}{query}", 303, headers=rendering.HEADERS)

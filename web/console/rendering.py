@@ -35,6 +35,7 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters |= {
     "seen": showing.seen,
+    "named": showing.named,
     "number": showing.number,
     "when": showing.when,
     "seg": showing.segment,

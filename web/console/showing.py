@@ -23,8 +23,17 @@ def seen(text: Any) -> Markup:
     return Markup(_UNSEEN.sub(_mark, str(escape(str(text)))))
 
 
+def named(name: str) -> Markup:
+    """An id as people can see and click it: one of spaces alone is written out too."""
+    return Markup("").join(map(_written, name)) if name.isspace() else seen(name)
+
+
 def _mark(found: re.Match[str]) -> str:
-    return f'<span class="unseen">U+{ord(found[0]):04X}</span>'
+    return _written(found[0])
+
+
+def _written(char: str) -> Markup:
+    return Markup(f'<span class="unseen">U+{ord(char):04X}</span>')
 
 
 def number(value: int | float) -> str:

@@ -7,12 +7,14 @@ from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from domain.errors import InvalidRequest, UnknownSession
+from domain.errors import InvalidRequest, PromptctxError, UnknownSession
 from web.access import Callers, Engines
+from web.console.refusals import corrected
 from web.console.rendering import page
 from web.console.showing import segment
 from web.console.visitors import HOME, Forms, Visitors
 from web.parameters import SessionId
+from workers.engine.drafts import checked_new
 
 Json = dict[str, Any]
 
@@ -27,10 +29,17 @@ def rollback_page(
     session: SessionId, visitor: Visitors, engine: Engines, caller: Callers, to_seq: Number = None,
     to_version: Number = None,
 ) -> Response:  # fmt: skip
-    told, plan = engine.session(caller.tenant, session), None
-    if to_seq is not None or to_version is not None:
-        plan = engine.history.rollback_plan(caller.tenant, session, to_seq, to_version)
-    return page(visitor, "rollback.html", session=session, told=told, plan=plan, listed=LISTED, id=_new_id())
+    told = engine.session(caller.tenant, session)
+    asked: Json = {"to_seq": to_seq, "to_version": to_version}
+    shown: Json = {"session": session, "told": told, "asked": asked, "listed": LISTED, "id": _new_id()}
+    shown |= {"plan": None, "wrong": None}
+    if to_seq is None and to_version is None:
+        return page(visitor, "rollback.html", **shown)
+    try:
+        shown["plan"] = engine.history.rollback_plan(caller.tenant, session, to_seq, to_version)
+    except PromptctxError as error:
+        return corrected(visitor, "rollback.html", shown, error)
+    return page(visitor, "rollback.html", **shown)
 
 
 @pages.post("/sessions/{session}/rollback")
@@ -53,12 +62,18 @@ def fork_page(
 ) -> Response:  # fmt: skip
     told = engine.session(caller.tenant, session)
     at = told["head"] if at_seq is None else at_seq
-    if not 1 <= at <= told["head"]:
-        raise InvalidRequest(f"at_seq: the session is at seq {told['head']}.", path="at_seq")
+    name = name.strip()
+    shown: Json = {"session": session, "told": told, "at": at, "name": name, "wrong": None, "id": _new_id()}
+    try:
+        taken = bool(name) and _is_taken(engine, caller.tenant, name)
+        if name and not taken:
+            checked_new(name)
+        if not 1 <= at <= told["head"]:
+            raise InvalidRequest(f"at_seq: the session is at seq {told['head']}.", path="at_seq")
+    except PromptctxError as error:
+        return corrected(visitor, "fork.html", {**shown, "asked": False}, error)
     last = engine.events(caller.tenant, session, "session", at - 1, 1)["events"]
-    taken = bool(name) and _is_taken(engine, caller.tenant, name)
-    shown = {"at": at, "name": name, "asked": bool(name), "taken": taken, "last": last, "id": _new_id()}
-    return page(visitor, "fork.html", session=session, told=told, **shown)
+    return page(visitor, "fork.html", asked=bool(name), taken=taken, last=last, **shown)
 
 
 @pages.post("/sessions/{session}/fork")

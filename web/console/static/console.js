@@ -79,7 +79,7 @@
 
   // On a narrow page the explanation may be out of sight.
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.target.id === "why") event.target.scrollTop = 0;
+    if (event.target.id === "why") event.target.closest(".asking").scrollTop = 0;
   });
 
   const sign = one("#live");
