@@ -36,9 +36,11 @@ _LARGEST = 2**53
 
 
 def checked_id(what: str, value: object) -> str:
-    """An id as the server allows it: 1 to 200 characters, no control characters, no slash."""
-    if not isinstance(value, str) or not 1 <= len(value) <= 200:
-        raise errors.InvalidRequest(f"A {what} id is a string of 1 to 200 characters.")
+    """An id as the server allows it: 1 to 200 characters, no control characters, no slash. Of a prompt, it may be
+    SESSION@VERSION with the longest of both."""
+    longest = 200 + len("@") + 15 if what == "prompt" else 200
+    if not isinstance(value, str) or not 1 <= len(value) <= longest:
+        raise errors.InvalidRequest(f"A {what} id is a string of 1 to {longest} characters.")
     if "/" in value or not all(character >= " " and not "\x7f" <= character <= "\x9f" for character in value):
         raise errors.InvalidRequest(f"A {what} id holds neither control characters nor a slash.")
     try:

@@ -149,6 +149,7 @@ CHINESE: Mapping[str, str] = {
     "Copy as": "复制为",
     "copied": "已复制",
     "not possible": "无法复制",
+    "Not possible": "无法执行",
     "{n} more characters": "还有 {n} 个字符",
     "{n} more lines": "还有 {n} 行",
     "The prompt": "提示词",
