@@ -7,6 +7,7 @@ prompts, with the same hashes, come out on every machine and with every dispatch
 
 import argparse
 import json
+import logging
 import os
 import shlex
 import socket
@@ -35,7 +36,7 @@ from promptctx.cli._screen import console, plain, prepare_streams, short, show_j
 from promptctx.cli.log import gist
 from promptctx.cli.report import show_report
 from promptctx.importers import ImportedSession, read
-from promptctx.prompt import transcript
+from promptctx.prompt import escaped, transcript
 from workers import telemetry
 from workers.assembly import build, close, make_dispatcher
 from workers.clock import SetClock
@@ -229,10 +230,15 @@ class Teller:
 
     def prompt(self, turn: Turn) -> None:
         for role, said in transcript(turn.prompt):
-            self.out.print(Text(f"── {role}", style="bold"))
-            self.out.print(Text(_abridged(said)), soft_wrap=True)
+            self.out.print(Text(f"@@ {role}", style="bold"))
+            self.out.print(Text(_abridged(escaped(said))), soft_wrap=True)
         self.out.print()
         show_report(self.out, turn.prompt)
+        if "memory" in turn.prompt.report["trim"]["gave_way"]:
+            self.line(
+                "No room for memory: recalled memories and tool states have a share of what the floor leaves, set before",
+                "history is cut, and none fitted into it. What is free at the end is less than another message needs.",
+            )
 
     def why(self, why: Json) -> None:
         unit, dropped = why["unit"], why["dropped"]
@@ -454,6 +460,8 @@ def main(argv: Sequence[str]) -> int:
     asked = parser.parse_args(argv)
     prepare_streams()
     telemetry.configure("WARNING")
+    # Each prompt's report has its warnings; the client's log of them would stand between the chapters.
+    logging.getLogger("promptctx").setLevel(logging.ERROR)
     out = console()
     out.quiet = asked.json
     try:
