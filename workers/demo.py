@@ -236,8 +236,8 @@ class Teller:
         show_report(self.out, turn.prompt)
         if "memory" in turn.prompt.report["trim"]["gave_way"]:
             self.line(
-                "No room for memory: recalled memories and tool states have a share of what the floor leaves, set before",
-                "history is cut, and none fitted into it. What is free at the end is less than another message needs.",
+                "No room for memory: recalled memories and tool states have a share of what the floor leaves, set",
+                "before history is cut, and none fitted into it. What is free at the end was left over by that cut.",
             )
 
     def why(self, why: Json) -> None:

@@ -36,11 +36,13 @@ GIANT = 1_000_000  # characters of one word (or one run of spaces) that are enco
 
 @dataclass(frozen=True, slots=True)
 class EncodingChoice:
-    """`exact` is false for a stand-in; its counts are to be multiplied by `safety_factor` and the report says so."""
+    """`exact` is false for a stand-in; its counts are to be multiplied by `safety_factor` and the report says so.
+    `known` is false if nothing is known of the model, not even how far the stand-in is off."""
 
     name: str
     exact: bool = True
     safety_factor: float = 1.0
+    known: bool = True
 
 
 _EXACT = (
@@ -49,7 +51,7 @@ _EXACT = (
     (re.compile(r"(text-embedding-(3|ada-002))\b"), EncodingChoice("cl100k_base")),
 )
 _CLAUDE = EncodingChoice("o200k_base", exact=False, safety_factor=1.25)
-_UNKNOWN = EncodingChoice("o200k_base", exact=False, safety_factor=1.15)
+_UNKNOWN = EncodingChoice("o200k_base", exact=False, safety_factor=1.15, known=False)
 
 
 def encoding_for(model: str | None) -> EncodingChoice:

@@ -109,13 +109,15 @@ def content_draft(session: str, kind: str, payload: Mapping[str, Any]) -> Draft:
 
 @dataclass(slots=True)
 class Track:
-    """Where one session object stands: the head it has seen, its run, its last prompt, what it sends first."""
+    """Where one session object stands: the head it has seen, its run, its last prompt, what it sends first, and the
+    warnings of prompts that were logged: each is once, not at every turn."""
 
     id: str
     first: list[Draft] = field(default_factory=list)
     seq: int = 0
     run_id: str | None = None
     prompt_id: str | None = None
+    warned: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, session: str, options: SessionOptions, call: str = "session") -> "Track":

@@ -285,8 +285,11 @@ class JobData:
         if self._track:
             self._track.prompt_id = data["id"]
         self._state = JobState(self.id, data["session"], "done", data["id"], answer=data)
+        warned: set[str] = self._track.warned if self._track else set()
         for warning in (data.get("report") or {}).get("warnings") or ():
-            logger.warning("prompt %s of %s: %s", data.get("version"), data["session"], warning)
+            if warning not in warned:
+                warned.add(warning)
+                logger.warning("prompt %s of %s: %s", data.get("version"), data["session"], warning)
         return data
 
 

@@ -125,3 +125,19 @@ def test_a_mode_that_nobody_knows_is_told_by_the_client(http: httpx2.Client, cap
     assert [warning for warning in prompt.warnings if "unknown mode 'chatt'" in warning]
     assert [line for line in caplog.messages if "unknown mode 'chatt'" in line]
     assert json.loads(http.get(f"/v1/prompts/{prompt.id}/report").content)["warnings"] == list(prompt.warnings)
+
+
+def test_a_model_that_nobody_knows_is_told_at_every_prompt_and_logged_once(
+    http: httpx2.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    sentence = "no tokenizer is known for model 'llama-9000': its tokens were taken as those of o200k_base times 1.15"
+    with Client(str(http.base_url)) as client, caplog.at_level(logging.WARNING, logger="promptctx"):
+        session = client.session("s-1")
+        for text in ("hello", "again"):
+            session.user(text)
+            prompt = session.compile(model="llama-9000").result(timeout=30)
+            assert prompt.warnings == (sentence,)
+            assert prompt.replay().identical
+        assert session.compile(model="gpt-4o").result(timeout=30).warnings == ()
+        assert session.compile(model="claude-sonnet-4-5").result(timeout=30).warnings == ()
+    assert [line for line in caplog.messages if sentence in line] == [f"prompt 1 of s-1: {sentence}"]

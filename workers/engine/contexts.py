@@ -36,11 +36,13 @@ LONGEST_QUERY = 2000
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """What a compile counts with. `exact` is false when the encoding stands in for one that is not public."""
+    """What a compile counts with. `exact` is false when the encoding stands in for one that is not public, `known` when
+    it does so for whatever the model may have."""
 
     encoding: str
     factor: float
     exact: bool
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ class _Reading:
 def _tokenizer(deps: Deps, request: CompileRequest, session: ContextState) -> Tokenizer:
     info = session.one("session")
     choice = deps.tokens.choice(request.model or (info and info.model) or deps.default_model)
-    return Tokenizer(choice.name, choice.safety_factor, choice.exact)
+    return Tokenizer(choice.name, choice.safety_factor, choice.exact, choice.known)
 
 
 def _counter(deps: Deps, request: CompileRequest, tokenizer: Tokenizer) -> LearningCounter:

@@ -19,7 +19,7 @@ from domain.snapshots import COMPILER, Prompt
 from domain.timemachine.verdicts import PROBE
 from workers.clock import format_time
 from workers.engine import display, recompile
-from workers.engine.contexts import Loaded
+from workers.engine.contexts import Loaded, Tokenizer
 from workers.engine.deps import Deps
 from workers.engine.drafts import is_uuid
 from workers.engine.reading import cursor, page_size, session_row
@@ -79,8 +79,16 @@ def snapshot_body(job: JobRow, prompt: Prompt, loaded: Loaded, parent: str | Non
         },
         **rendered(prompt, loaded),
         "provenance": prompt.provenance,
-        "report": prompt.report,
+        "report": {**prompt.report, "warnings": [*prompt.report["warnings"], *_of_the_model(prompt, tokenizer)]},
     }
+
+
+def _of_the_model(prompt: Prompt, tokenizer: Tokenizer) -> Iterable[str]:
+    if prompt.model is not None and not tokenizer.known:
+        yield (
+            f"no tokenizer is known for model {prompt.model!r}: its tokens were taken as those of"
+            f" {tokenizer.encoding} times {tokenizer.factor:g}"
+        )
 
 
 def _asked(request: Json) -> Json:
