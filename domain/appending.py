@@ -45,7 +45,7 @@ def _says(told: InstructionSet) -> bool:
 def says_nothing(payload: AnyPayload) -> bool:
     """Whether it is a user's message without content: logs have such, and so they are only warned of."""
     return type(payload) is UserInput and all(
-        isinstance(part, TextPart) and not part.text.strip() for part in payload.content
+        isinstance(part, TextPart) and (not part.text or part.text.isspace()) for part in payload.content
     )
 
 

@@ -88,7 +88,7 @@ def of_session(s: Session) -> None:
 
 
 def of_verbs(s: Session) -> None:
-    assert_type(s.start(subject="u"), Receipt)
+    assert_type(s.start(subject="u").warnings, tuple[str, ...])
     run = assert_type(s.start_run("goal", mode="react"), Receipt)
     assert_type(s.end_run("done"), Receipt)
     assert_type(s.emit("custom.deploy", {"build": 7}, actor="ci"), Receipt)

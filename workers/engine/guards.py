@@ -84,8 +84,9 @@ def check(deps: Deps, tenant: str, session: str, incoming: Sequence[Incoming], m
 
 
 def _without_state(incoming: Sequence[Incoming]) -> dict[str, list[str]]:
-    nothing = ContextState()
-    return {one.event_id: list(warnings(nothing.tables, one.payload)) for one in incoming if says_nothing(one.payload)}
+    blank = [one for one in incoming if says_nothing(one.payload)]
+    tables = ContextState().tables if blank else {}
+    return {one.event_id: list(warnings(tables, one.payload)) for one in blank}
 
 
 def _is_judged(payload: AnyPayload) -> bool:
