@@ -109,6 +109,9 @@ def shorten(text: str, limit: int, count: Callable[[str], int], marker: Callable
             over = min(over, count(cut) - limit)
             if over <= 0 and kept >= least:
                 return cut
+        # Where ends with all the room each do not keep enough, none with less do: of one giant cluster nothing stays.
+        if over <= 0 and count(head_within(text, room, count)) + count(tail_within(text, room, count)) < least:
+            return ""
         room -= max(over, 1)
     return ""
 

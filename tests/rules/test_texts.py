@@ -122,3 +122,16 @@ def test_known_key_formats_are_masked_and_what_is_around_them_stays(key: str) ->
 )
 def test_what_only_looks_random_is_not_masked(text: str) -> None:
     assert masker(ContextState())(text) == text
+
+
+@pytest.mark.parametrize("opening", ["e", "one two e"])
+def test_a_text_that_is_one_giant_cluster_is_given_up_without_a_try_for_every_room(opening: str) -> None:
+    asked = 0
+
+    def counting(text: str) -> int:
+        nonlocal asked
+        asked += 1
+        return len(text)
+
+    assert shorten(opening + "\u0301" * 20_000, 5_000, counting, marker, least=16) == ""
+    assert asked < 200
