@@ -243,3 +243,9 @@ def test_a_prompt_reads_no_more_of_long_messages_than_it_may_and_says_so(
     assert "cake" not in shown(prompt)
     assert "without some of what was found" in notes(prompt)
     assert engine.replay(tenant, prompt["id"])["identical"]
+
+
+def test_the_beginning_of_a_query_counts_and_nobody_waits_for_the_rest(engine: Engine, tenant: str, told: str) -> None:
+    ask, filler = "Where does my sister live?", "of xylophones " * 200
+    assert "Bergen" in shown(compiled(engine, tenant, told, query=f"{ask} {filler}"))
+    assert "Bergen" not in shown(compiled(engine, tenant, told, query=f"{filler} {ask}"))

@@ -31,7 +31,7 @@ from workers.store.streams import StreamRow
 Json = dict[str, Any]
 
 LONGEST_QUERY = 2000
-"""Characters of the newest directive that stand in for a query."""
+"""Characters of the newest directive that stand in for a query, and of a query that messages are looked through for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from domain.sources import SourceItem, SourceResult
 from domain.windows import earliest
 from domain.wording import ahead_of_utc
 from workers.engine.attached import Attached, Found
-from workers.engine.contexts import Loaded, Pins
+from workers.engine.contexts import LONGEST_QUERY, Loaded, Pins
 from workers.engine.deps import Deps
 from workers.engine.leading import Leading
 from workers.engine.reading import subject_stream
@@ -123,7 +123,7 @@ class _Search:
         self, deps: Deps, unit: Unit, pins: Pins, loaded: Loaded, window: int, own: StreamRow, attached: Attached,
         queries: Sequence[str], hops: int,
     ) -> None:  # fmt: skip
-        self._query = "\n".join((loaded.context.query, *queries))
+        self._query = "\n".join((loaded.context.query[:LONGEST_QUERY], *queries))
         self._leading = Leading(loaded, self._query, hops)
         self._at: dict[str, tuple[int, int, int]] = {}
         self._deps, self._unit, self._pins, self._loaded = deps, unit, pins, loaded
