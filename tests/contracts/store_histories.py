@@ -13,6 +13,7 @@ Json = dict[str, Any]
 any_text = st.text(st.characters(), max_size=40) | st.sampled_from(
     ["\x00", "\ud800", "a\udfffb", "👩\u200d👩\u200d👧", "\r\n", "𠮷", "{}{{", "<|endoftext|>", "\u2028", ""]
 )
+worded = any_text.filter(str.strip)
 # RFC 8785 spells a float beyond 2**53 as an integer, which is read back as one.
 numbers = st.integers(-(2**70), 2**70) | st.floats(-(2.0**53), 2.0**53)
 any_json = st.recursive(
@@ -58,11 +59,11 @@ _kinds = st.one_of(
     st.builds(
         dict,
         kind=st.just("constraint.set"),
-        payload=st.builds(dict, id=any_text, level=st.sampled_from(["block", "warn"]), text=any_text),
+        payload=st.builds(dict, id=any_text, level=st.sampled_from(["block", "warn"]), text=worded),
     ),
     st.builds(dict, kind=st.just("plan.updated"), payload=st.builds(dict, task_id=st.sampled_from(["a", "b"]))),
     st.builds(dict, kind=st.just("observation.recorded"), payload=st.builds(dict, result=any_text)),
-    st.builds(dict, kind=st.just("instruction.set"), payload=st.builds(dict, role=any_text)),
+    st.builds(dict, kind=st.just("instruction.set"), payload=st.builds(dict, role=worded)),
     st.builds(dict, kind=st.just("run.started"), payload=st.builds(dict, run_id=st.sampled_from(["r1", "r2"]))),
     st.builds(dict, kind=st.just("run.ended"), payload=st.builds(dict, run_id=st.sampled_from(["r1", "r2"]))),
     st.builds(dict, kind=st.just("profile.set"), payload=st.builds(dict, key=any_text, value=any_json)),
