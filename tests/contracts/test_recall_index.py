@@ -190,10 +190,7 @@ def test_work_yields_and_goes_on_where_it_ended(engine: Engine, tenant: str, mon
     assert kept(engine, tenant)[0] == 8
 
 
-def test_it_stands_back_while_others_wait_for_their_prompts(
-    engine: Engine, tenant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(indexing, "WAITS", -1_000_000)  # whatever is due waits long enough
+def test_it_stands_back_while_others_wait_for_their_prompts(engine: Engine, tenant: str) -> None:
     told(engine, tenant)
     stream = number(engine, tenant, "before")
     engine.append(tenant, "other", [said("hi")])

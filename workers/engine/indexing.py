@@ -44,8 +44,9 @@ logger = structlog.get_logger(__name__)
 
 
 URGENT = ("compile", "project")
-WAITS, LATER = 500_000, 1_000_000
-"""Microseconds that urgent work must have waited for the index to stand back, and for which it does."""
+LATER = 1_000_000
+"""Microseconds for which the index stands back while urgent work is due or being done: on a small machine the model
+takes a processor that somebody waits for."""
 
 
 def index(deps: Deps, tenant: str, stream: int, *, now: bool = False) -> Outcome:
@@ -91,7 +92,7 @@ def _drain(deps: Deps, claimed: Claim, *, now: bool) -> Outcome:
 def _stands_back(deps: Deps, claimed: Claim) -> bool:
     """Whether others wait for a prompt: then what is left comes later, with the time and the processor left to them."""
     with deps.database.read(EVERY) as unit:
-        if not work.late(unit, URGENT, WAITS):
+        if not work.pressing(unit, URGENT):
             return False
     with deps.database.write(claimed.tenant) as unit:
         if not work.postpone(unit, claimed, LATER):

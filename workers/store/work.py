@@ -301,18 +301,20 @@ def due(unit: Unit, limit: int, kinds: Sequence[str] = KINDS, *, lease: int = LE
     return found
 
 
-def _late(dialect: DialectName) -> sa.ClauseElement:
-    waits = (work.c.leased == 0, work.c.parked_at.is_(None), work.c.due_at <= bindparam("before", type_=sa.BigInteger))
-    return sa.select(work.c.kind).where(work.c.kind == bindparam("of_kind"), *waits).limit(1)
+def _pressing(dialect: DialectName) -> sa.ClauseElement:
+    due = sa.and_(
+        work.c.leased == 0, work.c.parked_at.is_(None), work.c.due_at <= bindparam("now", type_=sa.BigInteger)
+    )
+    return sa.select(work.c.kind).where(work.c.kind == bindparam("of_kind"), sa.or_(work.c.leased == 1, due)).limit(1)
 
 
-_LATE = Prepared(_late)
+_PRESSING = Prepared(_pressing)
 
 
-def late(unit: Unit, kinds: Sequence[str], wait: int) -> bool:
-    """Whether anything of these kinds, in any tenant, has been due for so many µs without a claim."""
-    before = unit.now() - wait
-    return any(unit.run(_LATE, {"of_kind": kind, "before": before}).fetchone() for kind in kinds)
+def pressing(unit: Unit, kinds: Sequence[str]) -> bool:
+    """Whether anything of these kinds, in any tenant, is due or being done."""
+    now = unit.now()
+    return any(unit.run(_PRESSING, {"of_kind": kind, "now": now}).fetchone() for kind in kinds)
 
 
 def status(unit: Unit, tenant: str, stream: int, kind: str) -> dict[str, Any] | None:
