@@ -220,6 +220,7 @@ def test_a_prompt_waits_no_longer_than_it_was_told_to_and_those_after_it_leave_t
     assert "without other words for the query: no answer within 0.1 s" in warning
     assert "without an order by the model: the model did not answer a moment ago" in warning
     script.rewrite, script.rerank, asking.deps.rest = {"queries": ["Ruth"]}, {"order": [1]}, Rest()
+    asking.deps.recall_seconds = 30.0
     assert not asked(asking, tenant)["report"]["warnings"]
 
 
