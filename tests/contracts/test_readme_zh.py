@@ -52,7 +52,7 @@ def test_both_languages_have_the_same(what: object) -> None:
 def test_the_comparison_sees_what_there_is() -> None:
     assert len(code(ENGLISH)) == 4
     assert inline(ENGLISH)["make up"] >= 2
-    assert numbers(ENGLISH)["14,904"] == 1
+    assert numbers(ENGLISH)["2,957"] == 1
     assert "# reply = openai" in code(ENGLISH)[0]
     assert links(ENGLISH).count("README") == 1
 
