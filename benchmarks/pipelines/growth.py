@@ -1,5 +1,6 @@
 """What an append costs when its stream is long, and when there are many streams."""
 
+import random
 import time
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
@@ -39,14 +40,15 @@ def appended(store: str, lengths: Sequence[int], scale: Scale) -> Measured:
 def _in_turns(
     system: System, sessions: dict[str, str], given: Iterator[Json], size: int, count: int
 ) -> dict[str, float]:
-    """Events per second of each session. One batch to each in turn, so that a store that tidies up now and then (a
-    checkpoint after so many pages) does so on the time of all."""
-    spent = dict.fromkeys(sessions, 0.0)
+    """Events per second of each session. One batch to each in turn, in an order that changes at random: what tidies up
+    now and then (a checkpoint after so many pages, garbage collection) does so on the time of all."""
+    chance, spent, order = random.Random(count), dict.fromkeys(sessions, 0.0), list(sessions)
     for _ in range(count // size):
-        for name, session in sessions.items():
+        chance.shuffle(order)
+        for name in order:
             batch = list(islice(given, size))
             begun = time.perf_counter()
-            system.engine.append(TENANT, session, batch)
+            system.engine.append(TENANT, sessions[name], batch)
             spent[name] += time.perf_counter() - begun
     return {name: count // size * size / seconds for name, seconds in spent.items()}
 
