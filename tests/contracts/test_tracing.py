@@ -92,7 +92,7 @@ def test_one_trace_leads_from_a_request_through_a_worker_thread_to_what_it_did(
 ) -> None:
     body = {"kind": "user.input", "payload": {"content": SECRET}}
     assert http.post("/v1/sessions/s/events", content=json.dumps(body)).status_code == 201
-    until(lambda: named(spans, "project") and named(spans, "promptctx.project"))
+    until(lambda: named(spans, "project") and named(spans, "promptctx.project") and named(spans, EVENTS))
     (appended,) = named(spans, EVENTS)
     rung = f"{EVENTS} > append > promptctx.project"
     assert tree(spans, trace_of(appended)) == [EVENTS, f"{EVENTS} > append", rung, f"{rung} > project"]
@@ -101,7 +101,7 @@ def test_one_trace_leads_from_a_request_through_a_worker_thread_to_what_it_did(
     assert asked.status_code == 202
     job = json.loads(asked.content)["id"]
     prompt = finished(http, job)["prompt"]
-    until(lambda: named(spans, "promptctx.compile"))
+    until(lambda: named(spans, "promptctx.compile") and named(spans, PROMPTS))
     (requested,) = named(spans, PROMPTS)
     rung = f"{PROMPTS} > promptctx.compile"
     assert tree(spans, trace_of(requested)) == [PROMPTS, rung, f"{rung} > compile"]

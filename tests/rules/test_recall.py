@@ -67,7 +67,8 @@ def test_passages_hold_the_whole_text_and_none_is_too_long(text: str, size: int)
 
 
 def parted_piece_by_piece(piece: str, size: int) -> list[str]:
-    """How a sentence without an end is cut, told the plain way: what is left is measured anew after each cut."""
+    """How a sentence without an end is cut, told the plain way: what is left is measured anew after each cut. Short
+    parts stand together where they fit."""
     found: list[str] = []
     while width(piece) > size:
         reach = size if piece.isascii() else size // 3
@@ -75,7 +76,11 @@ def parted_piece_by_piece(piece: str, size: int) -> list[str]:
         end = space if space > 0 else reach
         found.append(piece[:end].strip())
         piece = piece[end:].strip()
-    return [*found, piece]
+    together: list[str] = []
+    for part in (*found, piece):
+        fits = together and width(together[-1]) + 1 + width(part) <= size
+        together[-1:] = [f"{together[-1]} {part}"] if fits else [*together[-1:], part]
+    return together
 
 
 @given(st.text(st.sampled_from("ab c é王 \u3000\U0001f600\u0301,"), min_size=1, max_size=400), st.integers(12, 200))
