@@ -4,14 +4,13 @@ It knows nobody's ids: lines and memories have small numbers, and a number that 
 what is written the rules decide.
 """
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from domain.answers import Malformed, json_line, read_answer
 from domain.manifests import Manifest
 from domain.memorising.deciding import Act, Candidate, Decision, proposed
 from domain.moments import moment
@@ -21,8 +20,6 @@ from domain.text import well_formed
 MOST_FACTS = 40
 MOST_HELD = 60
 """Memories that a model is shown, the newest: it needs to know what its facts may take the place of."""
-
-_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 Short = Annotated[str, Field(max_length=200)]
 
@@ -58,23 +55,15 @@ class Proposal:
     seq: int
 
 
-class Malformed(Exception):
-    """An answer that is not what was asked for. It says nothing about the facts there are."""
-
-
 def question(block: Manifest, held: Mapping[int, Memory]) -> str:
     """JSON lines: what is held, then what was said."""
     rows = [{"held": number, "text": well_formed(memory.text)} for number, memory in held.items()]
-    return "\n".join([*(json.dumps(row, ensure_ascii=False) for row in rows), block.text])
+    return "\n".join([*map(json_line, rows), block.text])
 
 
 def read(answer: str, block: Manifest, held: Mapping[int, Memory]) -> list[Proposal]:
     """The proposals of an answer, in its order. Raises Malformed."""
-    found = _FENCED.match(answer.strip())
-    try:
-        facts = _Facts.model_validate(json.loads(found[1] if found else answer)).facts
-    except (ValueError, ValidationError, RecursionError):
-        raise Malformed from None
+    facts = read_answer(answer, _Facts).facts
     lines = dict(enumerate((message for unit in block.units for message in unit.messages), 1))
     proposals = []
     for fact in facts:

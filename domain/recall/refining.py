@@ -4,15 +4,14 @@ It knows nobody's ids: passages have small numbers, and an answer that names ano
 no answer. It finds nothing by itself; what it may change is what is looked for besides the query, and the order.
 """
 
-import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from domain.answers import Malformed, json_line, read_answer
 from domain.masking import Masker
 from domain.rendering.neutral import Neutral, text_of
 from domain.sources import SourceItem
@@ -26,13 +25,6 @@ LONGEST = 600
 
 TURNS = 6
 """Messages before the query that it is shown, so that it knows what `it` and `she` are."""
-
-Model = TypeVar("Model", bound=BaseModel)
-_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
-
-
-class Malformed(Exception):
-    """An answer that is not what was asked for."""
 
 
 class _Queries(BaseModel):
@@ -54,24 +46,24 @@ def other_words(query: str, said: Sequence[Neutral], mask: Masker) -> str:
     """What a model is asked to put in other words: JSON lines, what was said last and then the query."""
     told = [(one.role, "\n".join(map(text_of, one.parts))) for one in said]
     rows = [{"role": role, "said": _shown(text, mask)} for role, text in told if text.strip()]
-    return _lines([*rows[-TURNS:], {"query": _shown(query, mask)}])
+    return "\n".join(map(json_line, [*rows[-TURNS:], {"query": _shown(query, mask)}]))
 
 
 def read_queries(answer: str) -> tuple[str, ...]:
     """What to look for besides the query. Raises Malformed."""
-    found = _read(answer, _Queries)
+    found = read_answer(answer, _Queries)
     return tuple(dict.fromkeys(" ".join(well_formed(one).split()) for one in found.queries))
 
 
 def which(query: str, items: Sequence[SourceItem], mask: Masker) -> str:
     """What a model is asked to put in order: JSON lines, the query and then the passages under small numbers."""
     rows = [_row(number, item, mask) for number, item in enumerate(items[:CANDIDATES], 1)]
-    return _lines([{"query": _shown(query, mask)}, *rows])
+    return "\n".join(map(json_line, [{"query": _shown(query, mask)}, *rows]))
 
 
 def read_order(answer: str, items: Sequence[SourceItem]) -> tuple[int, ...]:
     """The places of those that answer best, best first. Raises Malformed."""
-    order = _read(answer, _Order).order
+    order = read_answer(answer, _Order).order
     if len(set(order)) < len(order) or not all(1 <= number <= min(len(items), CANDIDATES) for number in order):
         raise Malformed
     return tuple(number - 1 for number in order)
@@ -96,15 +88,3 @@ def _row(number: int, item: SourceItem, mask: Masker) -> dict[str, str | int]:
 
 def _shown(text: str, mask: Masker) -> str:
     return opening(mask(well_formed(text)), LONGEST)
-
-
-def _lines(rows: Iterable[object]) -> str:
-    return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-
-
-def _read(answer: str, kind: type[Model]) -> Model:
-    found = _FENCED.match(answer.strip())
-    try:
-        return kind.model_validate(json.loads(found[1] if found else answer))
-    except (ValueError, ValidationError, RecursionError):
-        raise Malformed from None

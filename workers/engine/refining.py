@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from domain.answers import Malformed
 from domain.masking import masker
 from domain.recall import refining
-from domain.recall.refining import CANDIDATES, Malformed
+from domain.recall.refining import CANDIDATES
 from domain.sources import SourceItem
 from workers.engine import models
 from workers.engine.contexts import Loaded, Pins

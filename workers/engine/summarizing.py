@@ -13,13 +13,14 @@ from typing import Any
 
 import structlog
 
+from domain.answers import Malformed
 from domain.canonical import canonical_json, sha256_hex
 from domain.compiling import still_holds
 from domain.counting import Counter
 from domain.manifests import SUMMARY_LIMIT, WORDS, Manifest, accepted, manifest
 from domain.masking import Masker, masker
 from domain.memorising.deciding import Method, numbered
-from domain.memorising.extracting import MOST_HELD, Heeding, Malformed, Proposal, question, read
+from domain.memorising.extracting import MOST_HELD, Heeding, Proposal, question, read
 from domain.requests import parse_request
 from domain.snapshots import Layout
 from workers import tracing
