@@ -69,12 +69,8 @@ class SummaryLine:
         return cls(unit, tuple(derived_from), found, tokens, given)
 
 
-_Telling = tuple[str, Sequence[Fragment], str, str]
-"""The lead, the fragments, the close and the role of a note."""
-
-
-def _text(found: Iterable[_Telling | Note]) -> str:
-    return " · ".join([told[0] + _joined(told[1]) + told[2] for told in found])
+def _text(found: Iterable[Note]) -> str:
+    return " · ".join([note.lead + _joined(note.fragments) + note.close for note in found])
 
 
 def _joined(fragments: Iterable[Fragment]) -> str:
@@ -194,7 +190,7 @@ class _Lines:
         self._sources = sources
         self._count = count
         self._chosen: dict[int, set[tuple[int, int]]] = {}
-        self._told: dict[int, list[_Telling]] = {}
+        self._notes: dict[int, list[Note]] = {}
         self._tokens: dict[int, int] = {}
         self._taken = 0
 
@@ -223,8 +219,8 @@ class _Lines:
             chosen.symmetric_difference_update({(which, place)})
         self._taken = number
         for at in dict.fromkeys(at for at, _, _ in changed):
-            self._told[at] = self._telling(at)
-            self._tokens[at] = self._count(f"- {_text(self._told[at])}\n") if self._chosen[at] else 0
+            self._notes[at] = self._noted(at)
+            self._tokens[at] = self._count(f"- {_text(self._notes[at])}\n") if self._chosen[at] else 0
         return sum(self._tokens.values())
 
     def made(self) -> tuple[SummaryLine, ...]:
@@ -234,23 +230,23 @@ class _Lines:
 
     def _line(self, at: int) -> SummaryLine:
         source = self._sources[at]
-        kept = tuple(Note.of(lead, fragments, close, role) for lead, fragments, close, role in self._told[at])
+        kept = tuple(Note.of(note.lead, note.fragments, note.close, note.role) for note in self._notes[at])
         return SummaryLine(source.unit, source.events, kept, self._tokens[at], source.given)
 
-    def _telling(self, at: int) -> list["_Telling"]:
+    def _noted(self, at: int) -> list[Note]:
         """The notes with what was chosen, as a stored layout gives them back: carrying on from either gives the same
-        bytes."""
+        bytes. In which order their fragments count is made out for the line alone."""
         found, places = self._sources[at].notes, dict[int, list[int]]()
         for which, place in sorted(self._chosen[at]):
             places.setdefault(which, []).append(place)
         calls = [which for which, note in enumerate(found) if note.role == "call"]
         told = len(calls) == 1 and calls[0] in places
-        kept = list[_Telling]()
+        kept = list[Note]()
         for which, told_of in places.items():
             note = found[which]
             lead = f"{note.tool} {note.lead}" if note.tool and not told else note.lead
-            settled = [_settled(note.fragments[place].text, note.role) for place in told_of]
-            kept.append((lead, settled, note.close, note.role))
+            settled = tuple([_settled(note.fragments[place].text, note.role) for place in told_of])
+            kept.append(Note(lead, settled, note.close, note.role, ()))
         return kept
 
 

@@ -19,7 +19,7 @@ from domain.recall.smalltalk import tells_something
 from domain.recall.times import asked_about
 from domain.snapshots import Layout
 from domain.sources import SourceItem, SourceResult
-from domain.windows import earliest
+from domain.windows import NEWEST, earliest
 from domain.wording import ahead_of_utc
 from workers.engine.attached import Attached, Found
 from workers.engine.contexts import LONGEST_QUERY, Loaded, Pins
@@ -183,12 +183,7 @@ class _Search:
 
     def _shown(self, shelves: Sequence[Shelf]) -> Flags:
         """The messages that stand in the window, as far as the index can tell."""
-        found = [
-            shelf.index.seqs >= self._window
-            if shelf.stream == self._own.number and not shelf.document
-            else np.zeros(shelf.index.messages, dtype=np.bool_)
-            for shelf in shelves
-        ]
+        found = [shelf.index.seqs >= self._shown_from(shelf) for shelf in shelves]
         return np.concatenate(found) if found else np.zeros(0, dtype=np.bool_)
 
     def _shift(self) -> int:
@@ -250,7 +245,8 @@ class _Search:
             if self._room <= 0:
                 self.notes += [UNREAD] if UNREAD not in self.notes else []
                 continue
-            self._room -= 0 if self._in_window(place) else place.width
+            # Of what stands in the window no passages are made.
+            self._room -= 0 if place.seq >= self._shown_from(place.shelf) else place.width
             if place.shelf.document:
                 self._read[place.message] = self._attached.read(place.shelf, place.seq)
             else:
@@ -261,10 +257,9 @@ class _Search:
                 self._at[said.event_id] = stream, shelves[stream].generation, said.seq
                 self._read["", stream, said.seq] = Found(_message(shelves[stream], said), passages(said.text))
 
-    def _in_window(self, place: _Place) -> bool:
-        """Whether its message stands in the window, as far as the index can tell: no passages are made of that."""
-        shelf = place.shelf
-        return shelf.stream == self._own.number and not shelf.document and place.seq >= self._window
+    def _shown_from(self, shelf: Shelf) -> int:
+        """The seq from which messages of a shelf stand in the window, as far as the index can tell."""
+        return self._window if shelf.stream == self._own.number and not shelf.document else NEWEST
 
     def _shown_anyway(self, shelf: Shelf, said: Spoken) -> bool:
         """Whether the message stands in the window, or after what the request is pinned to."""
