@@ -2,7 +2,8 @@
 a heading over material that came back on request."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from domain.counting import Counter
 from domain.events import ImagePart, Part, TextPart
@@ -43,7 +44,7 @@ class Showing:
         if self._mask is not mask_keys:
             return _masked(message, self._mask)
         small = tokens <= REMEMBERED and not any(isinstance(part, ImagePart) for part in message.parts)
-        return _forms.of(message) if small else _masked(message, mask_keys)
+        return _remembered(_Same(message)) if small else _masked(message, mask_keys)
 
     def _reference(self, parts: Sequence[Part], name: str) -> tuple[Part, ...]:
         heading: Part = TextPart(type="text", text=self._words.expanded.format(id=inline(name)))
@@ -73,22 +74,19 @@ def _masked(message: Message, mask: Masker) -> Neutral:
     return replace(plain, parts=parts, calls=calls, masked=True)
 
 
-class _Forms:
-    """Forms of the messages that were asked for last: of the very same objects, so that none need be compared. Two
-    generations: a full young one becomes the old one, and what is not asked for before the next change is forgotten."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A message as a key: the very same object, so that none need be compared."""
 
-    def __init__(self) -> None:
-        self._young: dict[int, tuple[Message, Neutral]] = {}
-        self._old: dict[int, tuple[Message, Neutral]] = {}
+    message: Message
 
-    def of(self, message: Message) -> Neutral:
-        known = self._young.get(id(message)) or self._old.get(id(message))
-        if known is None or known[0] is not message:
-            known = message, _masked(message, mask_keys)
-        if len(self._young) >= REMEMBERED // 2:
-            self._old, self._young = self._young, {}
-        self._young[id(message)] = known
-        return known[1]
+    def __hash__(self) -> int:
+        return id(self.message)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.message is other.message
 
 
-_forms = _Forms()
+@lru_cache(REMEMBERED)
+def _remembered(key: _Same) -> Neutral:
+    return _masked(key.message, mask_keys)
