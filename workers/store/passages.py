@@ -2,7 +2,7 @@
 read-models: a refold leaves them as they are, and an erasure takes them along."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -206,10 +206,3 @@ def left_over(unit: Unit, tenant: str, stream: int) -> list[int]:
         query = sa.select(table.c.seq).join(events, of).where(table.c.tenant == tenant, table.c.stream == stream)
         found |= set(unit.execute(query.where(events.c.payload.is_(None))).scalars())
     return sorted(found)
-
-
-def counted(unit: Unit, tenant: str, stream: int) -> Iterator[int]:
-    """How many messages there are terms and vectors of."""
-    for table in TABLES:
-        mine = (table.c.tenant == tenant, table.c.stream == stream)
-        yield int(unit.execute(sa.select(sa.func.count()).select_from(table).where(*mine)).scalar_one())
